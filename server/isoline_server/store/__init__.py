@@ -1,0 +1,1 @@
+"""All SQL lives here and nowhere else: tables, statements, engines, the retry law, migrations."""
