@@ -12,6 +12,7 @@ class Source(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     SOURCE_UNSPECIFIED: _ClassVar[Source]
     SOURCE_LOCAL: _ClassVar[Source]
     SOURCE_LEADER: _ClassVar[Source]
+    SOURCE_STALE: _ClassVar[Source]
 
 class Freshness(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
@@ -27,6 +28,7 @@ class ForkMode(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
 SOURCE_UNSPECIFIED: Source
 SOURCE_LOCAL: Source
 SOURCE_LEADER: Source
+SOURCE_STALE: Source
 FRESHNESS_UNSPECIFIED: Freshness
 FRESHNESS_LATEST: Freshness
 FRESHNESS_LOCAL: Freshness

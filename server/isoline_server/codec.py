@@ -1,0 +1,72 @@
+"""The stored form of an event: the protobuf message ``isoline.v1.Event``. The only maker of hashed bytes, and their only reader.
+
+Bytes are made once, by ``encode``, when an event is accepted. Nothing re-serialises a record that was read.
+"""
+
+from google.protobuf.message import DecodeError
+
+from isoline.v1 import common_pb2 as pb
+from isoline_server.domain.event import Event, EventContent, EventStamp
+
+
+def encode(content: EventContent, stamp: EventStamp) -> bytes:
+    """The record of an event. ``schema_version`` 1 and every empty field take no bytes."""
+    message = pb.Event(
+        content=pb.EventContent(
+            type=content.type,
+            node_id=content.node_id,
+            schema_version=0 if content.schema_version == 1 else content.schema_version,
+            engine_version=content.engine_version,
+            payload=content.payload,
+            masked=content.masked,
+        ),
+        stamp=pb.EventStamp(
+            event_id=stamp.event_id,
+            causation_id=stamp.causation_id,
+            recorded_at_us=stamp.recorded_at_us,
+            region=stamp.region,
+            engine=stamp.engine,
+            engine_seq=stamp.engine_seq,
+        ),
+    )
+    return message.SerializeToString(deterministic=True)
+
+
+def decode(record: bytes) -> Event:
+    """The event of a record. Raises ``ValueError`` when the bytes are not one."""
+    message = _parse(record)
+    stamp = message.stamp
+    return Event(
+        content=_content(message.content),
+        stamp=EventStamp(
+            event_id=stamp.event_id,
+            causation_id=stamp.causation_id,
+            recorded_at_us=stamp.recorded_at_us,
+            region=stamp.region,
+            engine=stamp.engine,
+            engine_seq=stamp.engine_seq,
+        ),
+    )
+
+
+def decode_content(record: bytes) -> EventContent:
+    """Only what happened; the stamp is left unread."""
+    return _content(_parse(record).content)
+
+
+def _parse(record: bytes) -> pb.Event:
+    try:
+        return pb.Event.FromString(record)
+    except DecodeError as error:
+        raise ValueError("the record is not an isoline.v1.Event") from error
+
+
+def _content(content: pb.EventContent) -> EventContent:
+    return EventContent(
+        type=content.type,
+        node_id=content.node_id,
+        schema_version=content.schema_version or 1,
+        engine_version=content.engine_version,
+        payload=content.payload,
+        masked=tuple(content.masked),
+    )

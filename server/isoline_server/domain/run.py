@@ -1,0 +1,97 @@
+"""The run as a value: its head, where it comes from, and which log holds which part of it. No rules here: see ``append``, ``fork``, ``lineage``."""
+
+from dataclasses import dataclass
+from enum import IntEnum
+
+from isoline_server.domain.chain import CHAIN_START
+from isoline_server.domain.ids import Region, RunId, Tenant
+
+
+class ForkMode(IntEnum):
+    """How a fork goes on from its boundary."""
+
+    REPLAY = 1
+    BRANCH = 2
+
+
+class Source(IntEnum):
+    """Where an answer was read."""
+
+    LOCAL = 1
+    LEADER = 2
+    STALE = 3
+    """The leader did not answer: the newest that the local replica holds, complete and verified, perhaps behind."""
+
+
+class Freshness(IntEnum):
+    """Which head counts."""
+
+    LATEST = 1
+    LOCAL = 2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Head:
+    """The end of a run: seq -1 while it is empty. ``record_bytes`` counts the whole prefix; ``terminal_seq`` is set once."""
+
+    seq: int = -1
+    digest: bytes = CHAIN_START
+    record_bytes: int = 0
+    terminal_seq: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mark:
+    """What is stored at one seq: the digest and the record bytes of the prefix up to and including it."""
+
+    seq: int
+    digest: bytes
+    end_byte: int
+
+
+MARK_START = Mark(seq=-1, digest=CHAIN_START, end_byte=0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LineageRange:
+    """Events [start_seq, end_seq) of a run stand in the log of ``origin_run_id``."""
+
+    start_seq: int
+    end_seq: int
+    origin_run_id: RunId
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ForkOrigin:
+    """The source's prefix [0, from_seq), pinned by its digest."""
+
+    source_run_id: RunId
+    from_seq: int
+    prefix_digest: bytes
+    mode: ForkMode
+    overlay: bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    """A run as it was at one moment. Everything but ``head`` never changes."""
+
+    run_id: RunId
+    tenant: Tenant
+    home: Region
+    workflow_id: str
+    tags: tuple[str, ...]
+    created_at_us: int
+    era: int
+    head: Head
+    fork: ForkOrigin | None = None
+    lineage: tuple[LineageRange, ...] = ()
+
+    @property
+    def own_start_seq(self) -> int:
+        """The first seq that stands in the run's own log."""
+        return self.lineage[-1].end_seq if self.lineage else 0
+
+
+ERA = 3
+"""Every run this host creates is written in the v2 vocabulary (OpenWOP v2 persistence.md)."""
