@@ -1,0 +1,1 @@
+"""gRPC in. Wire types stop here: servicers translate, call an operation, translate back."""

@@ -22,7 +22,8 @@
     │   ├── PageTokenInvalid        the page token is not one of ours for this call
     │   └── StateTooLarge           the folded state is over its limit
     ├── Raced                   another writer was faster; read again, then decide
-    │   └── SeqConflict             the head is not where the caller expected it (expected, actual)
+    │   ├── SeqConflict             the head is not where the caller expected it (expected, actual)
+    │   └── HeadContended           too many writers: the append lost the race for the head too often (run, losses)
     ├── Busy                    come back later
     │   ├── TooManyWaiting          a queue or a number of streams is full
     │   ├── Draining                this server is shutting down
@@ -228,6 +229,17 @@ class SeqConflict(Raced):
 
 
 @dataclass
+class HeadContended(Raced):
+    run_id: str
+    losses: int
+
+    def __str__(self) -> str:
+        return (
+            f"other writers moved the head of {self.run_id} {self.losses} times in a row; nothing was done, try again"
+        )
+
+
+@dataclass
 class TooManyWaiting(Busy):
     what: str
     limit: int
@@ -253,7 +265,7 @@ class StoreUnavailable(Busy):
 @dataclass
 class OutcomeUnknown(Busy):
     def __str__(self) -> str:
-        return "the deadline passed while the write was under way; it may have landed: repeat the call with the same request_id to learn its outcome"
+        return "the deadline passed while the write was under way; it may have landed: repeat it with the same request_id to learn"
 
 
 @dataclass

@@ -3,7 +3,13 @@
 from dataclasses import dataclass
 
 from isoline_server.domain import limits, lineage
-from isoline_server.domain.errors import ForkPointInvalid, InvalidField, LineageTooDeep, OverlayNotAllowed, PrefixMismatch
+from isoline_server.domain.errors import (
+    ForkPointInvalid,
+    InvalidField,
+    LineageTooDeep,
+    OverlayNotAllowed,
+    PrefixMismatch,
+)
 from isoline_server.domain.ids import Region, RunId
 from isoline_server.domain.run import ERA, ForkMode, ForkOrigin, Head, Mark, Run
 
@@ -42,7 +48,9 @@ def check_fork_point(source: Run, from_seq: int) -> None:
     if from_seq > head.seq:
         raise ForkPointInvalid(source.run_id, from_seq, head.seq, "the source has no event there")
     if head.terminal_seq is not None and from_seq > head.terminal_seq:
-        raise ForkPointInvalid(source.run_id, from_seq, head.seq, f"it stands behind the terminal event at seq {head.terminal_seq}")
+        raise ForkPointInvalid(
+            source.run_id, from_seq, head.seq, f"it stands behind the terminal event at seq {head.terminal_seq}"
+        )
 
 
 def plan_fork(source: Run, command: ForkCommand, boundary: Mark, child_id: RunId, now_us: int) -> Run:

@@ -46,7 +46,9 @@ def home_of(run_id: RunId) -> Region:
 
 
 def check_region(text: str, field: str = "region") -> Region:
-    return Region(_matching(_REGION, text, field, "must be a region code: a lower-case letter, then up to 14 letters or digits"))
+    return Region(
+        _matching(_REGION, text, field, "must be a region code: a lower-case letter, then up to 14 letters or digits")
+    )
 
 
 def check_tenant(text: str, field: str = "tenant") -> Tenant:
@@ -63,12 +65,17 @@ def check_request_id(text: str, field: str = "request_id") -> str:
         _REQUEST_ID,
         text,
         field,
-        f"must be {limits.REQUEST_ID_CHARS_MIN} to {limits.REQUEST_ID_CHARS_MAX} characters of [A-Za-z0-9._~-]; make it once a call, at random, and keep it over retries",
+        f"must be {limits.REQUEST_ID_CHARS_MIN} to {limits.REQUEST_ID_CHARS_MAX} characters of [A-Za-z0-9._~-], made once a call at random",
     )
 
 
 def check_event_type(text: str, field: str) -> str:
-    return _matching(_EVENT_TYPE, text, field, "must be two or three lower-case dotted words (org.event or org.group.event), not starting with openwop.")
+    return _matching(
+        _EVENT_TYPE,
+        text,
+        field,
+        "must be two or three lower-case dotted words (org.event or org.group.event), not starting with openwop.",
+    )
 
 
 def check_causation_id(text: str, field: str) -> str:

@@ -1,4 +1,4 @@
-"""The run as a value: its head, where it comes from, and which log holds which part of it. No rules here: see ``append``, ``fork``, ``lineage``."""
+"""The run as a value: its head, where it comes from, which log holds which part of it. Rules: see ``append``, ``fork``, ``lineage``."""
 
 from dataclasses import dataclass
 from enum import IntEnum

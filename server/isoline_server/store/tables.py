@@ -5,7 +5,20 @@ and statements render it as a literal. No foreign keys, triggers, sequences or e
 written by hand in ``migrations``; ``tests/store/test_migrations.py`` compares the two.
 """
 
-from sqlalchemy import BigInteger, Column, DateTime, Index, LargeBinary, MetaData, PrimaryKeyConstraint, SmallInteger, String, Table
+from sqlalchemy import (
+    BigInteger,
+    Column,
+    DateTime,
+    Index,
+    LargeBinary,
+    MetaData,
+    PrimaryKeyConstraint,
+    SmallInteger,
+    String,
+    Table,
+)
+
+from isoline_server.domain.ids import Region, check_region
 
 metadata = MetaData()
 
@@ -69,10 +82,11 @@ receipts = Table(
     # SHA-256 of tenant, operation and request id (or of run, engine and counter).
     Column("key", LargeBinary, nullable=False),
     Column("request_hash", LargeBinary, nullable=False),
-    # The outcome: the run made, or the seqs given.
+    # The outcome: the run made, or the seqs given and the digest behind the last.
     Column("run_id", String(192)),
     Column("first_seq", BigInteger),
     Column("last_seq", BigInteger),
+    Column("digest", LargeBinary),
     Column("created_at", DateTime(timezone=True), nullable=False),
     PrimaryKeyConstraint("region", "key", name="receipts_pkey"),
 )
@@ -100,3 +114,8 @@ snapshots = Table(
     Column("state_digest", LargeBinary, nullable=False),
     PrimaryKeyConstraint("region", "run_id", "seq", name="snapshots_pkey"),
 )
+
+
+def region_literal(region: Region) -> str:
+    """A region as an SQL literal. Checked again here: this is the one value that is written into a statement's text."""
+    return f"'{check_region(region)}'"

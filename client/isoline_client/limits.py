@@ -1,0 +1,62 @@
+"""Every bound and duration of the client, with its reason. Nothing else: no logic, no configuration.
+
+The bounds of a request are the server's (``Client.capabilities`` announces them); they are re-stated here because what is too large is
+refused before it is sent, and never tried again.
+"""
+
+from typing import Final
+
+PAYLOAD_BYTES_MAX: Final = 1024 * 1024
+"""Payload of one event."""
+
+APPEND_EVENTS_MAX: Final = 1_000
+"""Events of one append."""
+
+APPEND_BYTES_MAX: Final = 4 * 1024 * 1024
+"""Payload bytes of one append."""
+
+MESSAGE_BYTES_MAX: Final = 64 * 1024 * 1024
+"""One answer. Pages stay under 1 MiB and states under 8 MiB; the rest is room for servers with other limits."""
+
+REQUEST_ID_BYTES: Final = 18
+"""Random bytes of a request id: 144 bits in 24 characters. The server asks for 80 bits, OpenWOP for 128."""
+
+CALL_TIMEOUT_S: Final = 30.0
+"""One call, every try and pause of it included."""
+
+TRIES_MAX: Final = 64
+"""Tries of one call. The deadline ends most calls sooner; this ends one whose every try fails at once."""
+
+TRY_S_MIN: Final = 2.0
+"""Less time than this is not kept back for another server."""
+
+PAUSE_FIRST_S: Final = 0.05
+PAUSE_MAX_S: Final = 2.0
+"""Pauses between tries double from the first to the last, and each is drawn between its half and its whole."""
+
+REST_S: Final = 5.0
+"""A server that failed is left alone this long while another one answers."""
+
+CONNECT_MS_MAX: Final = 3_000
+"""One attempt to connect. TCP and TLS take three round trips: this is ten times as long across the widest ocean."""
+
+RECONNECT_MS_MIN: Final = 100
+RECONNECT_MS_MAX: Final = 1_000
+"""Pause of gRPC between attempts to connect: a restarted server is found again within a second."""
+
+KEEPALIVE_MS: Final = 30_000
+KEEPALIVE_TIMEOUT_MS: Final = 10_000
+"""A connection that carries nothing is pinged, and given up when the ping is not answered. The server allows a ping every 10 s."""
+
+TAIL_SILENCE_S: Final = 15.0
+"""A tail that hears neither an event nor a heartbeat this long is opened anew."""
+
+TAIL_PATIENCE_S: Final = 300.0
+"""A tail that reaches no server this long gives up. Longer than a rolling restart or a region's failover."""
+
+WRITER_LINGER_MS: Final = 5.0
+"""An event waits this long for others before its batch is sent: less than one commit across regions, more than a burst's gaps."""
+
+WRITER_EVENTS_MAX: Final = 10_000
+WRITER_BYTES_MAX: Final = 16 * 1024 * 1024
+"""Events, and payload bytes, that a writer holds unanswered: four full batches. Beyond it ``write`` waits."""

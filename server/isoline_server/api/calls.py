@@ -1,0 +1,149 @@
+"""What every call has around it: the caller, the deadline, the span, the duration, and the one place where errors become status.
+
+A gRPC server interceptor, so that a servicer method is nothing but translate, operate, translate. ``CallScope`` is what it hands over.
+"""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextvars import ContextVar
+from typing import Any, Final
+
+import grpc
+import structlog
+from grpc import aio
+from grpc_status import rpc_status
+from opentelemetry.propagate import extract
+from opentelemetry.trace import SpanKind, Status, StatusCode
+
+from isoline_server import telemetry
+from isoline_server.api.credentials import Caller, Credentials
+from isoline_server.api.status import on_the_wire
+from isoline_server.domain.errors import IsolineError
+
+log = structlog.get_logger(__name__)
+
+OPEN_SERVICES: Final = ("/grpc.health.v1.", "/grpc.reflection.")
+"""Services that need no credential: they tell nothing of any tenant."""
+
+DEFAULT_TIMEOUT_S: Final = 30.0
+"""For a unary call whose client set no deadline."""
+
+ANSWER_BEFORE_S: Final = 0.05
+"""How long before the client's deadline the server says that the outcome is unknown, so that the answer still arrives."""
+
+_caller: ContextVar[Caller] = ContextVar("isoline_caller")
+_Context = aio.ServicerContext[Any, Any]
+
+
+def current_caller() -> Caller:
+    """The caller of the call that is being served."""
+    return _caller.get()
+
+
+def time_left_s(context: _Context) -> float:
+    """How long a unary operation may take."""
+    remaining = context.time_remaining()
+    return DEFAULT_TIMEOUT_S if remaining is None else max(0.0, remaining - ANSWER_BEFORE_S)
+
+
+class Calls(aio.ServerInterceptor):
+    """Wraps every method of our own services."""
+
+    def __init__(self, credentials: Credentials) -> None:
+        self._credentials = credentials
+        self._wrapped: dict[str, grpc.RpcMethodHandler[Any, Any]] = {}
+
+    async def intercept_service(
+        self,
+        continuation: Callable[[grpc.HandlerCallDetails], Awaitable[grpc.RpcMethodHandler[Any, Any] | None]],
+        handler_call_details: grpc.HandlerCallDetails,
+    ) -> grpc.RpcMethodHandler[Any, Any] | None:
+        method = handler_call_details.method
+        found = self._wrapped.get(method)
+        if found is None:
+            handler = await continuation(handler_call_details)
+            if handler is None or method.startswith(OPEN_SERVICES):
+                return handler
+            found = self._wrapped[method] = self._wrap(method, handler)
+        return found
+
+    def _wrap(self, method: str, handler: grpc.RpcMethodHandler[Any, Any]) -> grpc.RpcMethodHandler[Any, Any]:
+        coding = {
+            "request_deserializer": handler.request_deserializer,
+            "response_serializer": handler.response_serializer,
+        }
+        if not handler.response_streaming:
+            return grpc.unary_unary_rpc_method_handler(self._unary(method, handler.unary_unary), **coding)
+        if handler.request_streaming:
+            return grpc.stream_stream_rpc_method_handler(self._stream(method, handler.stream_stream), **coding)
+        return grpc.unary_stream_rpc_method_handler(self._stream(method, handler.unary_stream), **coding)
+
+    def _unary(self, method: str, behaviour: Any) -> Any:
+        async def serve(request: Any, context: _Context) -> Any:
+            async with _Serving(method, context, self._credentials):
+                return await behaviour(request, context)
+
+        return serve
+
+    def _stream(self, method: str, behaviour: Any) -> Any:
+        async def serve(request: Any, context: _Context) -> AsyncIterator[Any]:
+            async with _Serving(method, context, self._credentials):
+                async for response in behaviour(request, context):
+                    yield response
+
+        return serve
+
+
+class _Serving:
+    """One call under way: entered with the caller known, left with the span ended and an error told."""
+
+    def __init__(self, method: str, context: _Context, credentials: Credentials) -> None:
+        self._method = method
+        self._context = context
+        self._credentials = credentials
+        self._started_s = 0.0
+        self._span: Any = None
+
+    async def __aenter__(self) -> None:
+        self._started_s = time.perf_counter()
+        metadata = {key: value for key, value in self._context.invocation_metadata() or () if isinstance(value, str)}
+        parent = extract(metadata) if "traceparent" in metadata else None
+        self._span = telemetry.tracer.start_span(
+            self._method.lstrip("/"),
+            context=parent,
+            kind=SpanKind.SERVER,
+            attributes={telemetry.RPC_SYSTEM: "grpc", telemetry.RPC_METHOD: self._method.lstrip("/")},
+        )
+        try:
+            _caller.set(self._credentials.caller(metadata.get("authorization")))
+        except IsolineError as error:
+            await self._tell(error)
+
+    async def __aexit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        status = "OK"
+        try:
+            if isinstance(error, asyncio.CancelledError | GeneratorExit):
+                status = "CANCELLED"
+            elif isinstance(error, aio.AbortError):
+                status = "ABORTED"
+            elif isinstance(error, Exception):
+                status = on_the_wire(error).code.name
+                await self._tell(error)
+        finally:
+            self._end(status)
+
+    async def _tell(self, error: Exception) -> None:
+        told = on_the_wire(error)
+        if told.code is grpc.StatusCode.INTERNAL:
+            log.error("internal error", method=self._method, exc_info=error)
+        self._span.set_status(Status(StatusCode.ERROR, told.reason))
+        await self._context.abort_with_status(rpc_status.to_status(told.to_status()))
+
+    def _end(self, status: str) -> None:
+        self._span.set_attribute(telemetry.RPC_STATUS, status)
+        self._span.end()
+        telemetry.call_duration_s.record(
+            time.perf_counter() - self._started_s,
+            {telemetry.RPC_METHOD: self._method.lstrip("/"), telemetry.RPC_STATUS: status},
+        )

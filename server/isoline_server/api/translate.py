@@ -1,0 +1,326 @@
+"""Wire to command, result to wire: shape checks against the limits, and nothing else. Behind this module data is trusted.
+
+Every check names the field and the limit, and happens before anything is done.
+"""
+
+import base64
+import json
+from collections.abc import Sequence
+from hashlib import sha256
+from typing import Final
+
+from isoline.v1 import common_pb2, log_service_pb2
+
+from isoline_server.api.credentials import Caller
+from isoline_server.domain import limits
+from isoline_server.domain.append import AppendCommand, Outcome
+from isoline_server.domain.canonical import canonical
+from isoline_server.domain.chain import DIGEST_BYTES
+from isoline_server.domain.errors import InvalidField, PageTokenInvalid, TooLarge
+from isoline_server.domain.event import EventContent
+from isoline_server.domain.fork import ForkCommand
+from isoline_server.domain.ids import (
+    Region,
+    check_causation_id,
+    check_event_type,
+    check_name,
+    check_region,
+    check_request_id,
+)
+from isoline_server.domain.payload import check_masked, check_payload
+from isoline_server.domain.run import ForkMode, Freshness, Mark, Run
+from isoline_server.operations.diff_runs import RunsDiff
+from isoline_server.operations.ports import RunListing
+from isoline_server.operations.read_events import ReadCommand
+from isoline_server.operations.reading import Known, Page
+from isoline_server.operations.tail import TailCommand
+
+_INT32_MAX: Final = 2**31 - 1
+
+
+# -- wire to command -----------------------------------------------------------------------------------------------------------------
+
+
+def append_command(request: log_service_pb2.AppendRequest, caller: Caller) -> AppendCommand:
+    events = request.events
+    if not events:
+        raise InvalidField("events", "must hold at least one event")
+    if len(events) > limits.APPEND_EVENTS_MAX:
+        raise TooLarge("events", len(events), limits.APPEND_EVENTS_MAX, "events")
+    size = sum(len(event.content.payload) for event in events)
+    if size > limits.APPEND_BYTES_MAX:
+        raise TooLarge("events", size, limits.APPEND_BYTES_MAX, "payload bytes")
+    run_id = caller.own_run(request.run_id)
+    engine, engine_seq = _engine(request)
+    return AppendCommand(
+        tenant=caller.tenant,
+        run_id=run_id,
+        request_id=check_request_id(request.request_id),
+        contents=tuple([_content(event.content, f"events[{index}]") for index, event in enumerate(events)]),
+        causation_ids=tuple(
+            [
+                check_causation_id(event.causation_id, f"events[{index}].causation_id") if event.causation_id else ""
+                for index, event in enumerate(events)
+            ]
+        ),
+        expected_seq=check_seq(request.expected_seq, "expected_seq") if request.HasField("expected_seq") else None,
+        engine=engine,
+        engine_seq=engine_seq,
+    )
+
+
+def read_command(request: log_service_pb2.ReadEventsRequest, caller: Caller) -> ReadCommand:
+    from_seq = check_seq(request.from_seq, "from_seq")
+    until_seq = check_seq(request.until_seq, "until_seq") if request.HasField("until_seq") else None
+    if until_seq is not None and until_seq < from_seq:
+        raise InvalidField("until_seq", f"must not be below from_seq {from_seq}", got=str(until_seq))
+    return ReadCommand(
+        run_id=caller.own_run(request.run_id),
+        from_seq=from_seq,
+        until_seq=until_seq,
+        freshness=freshness(request.freshness),
+        known=_known(request.known) if request.HasField("known") else None,
+    )
+
+
+def tail_command(request: log_service_pb2.TailEventsRequest, caller: Caller) -> TailCommand:
+    return TailCommand(
+        run_id=caller.own_run(request.run_id),
+        from_seq=check_seq(request.from_seq, "from_seq"),
+        known=_known(request.known) if request.HasField("known") else None,
+        stop_at_terminal=request.stop_at_terminal,
+    )
+
+
+def fork_command(
+    request: log_service_pb2.ForkRunRequest, caller: Caller, own_region: Region, homes: Sequence[Region]
+) -> ForkCommand:
+    if request.mode not in (common_pb2.FORK_MODE_REPLAY, common_pb2.FORK_MODE_BRANCH):
+        raise InvalidField("mode", "must be FORK_MODE_REPLAY or FORK_MODE_BRANCH")
+    if request.run_options_overlay:
+        check_payload(request.run_options_overlay, "run_options_overlay")
+    if len(request.expected_prefix_digest) not in (0, DIGEST_BYTES):
+        raise InvalidField(
+            "expected_prefix_digest",
+            f"must be {DIGEST_BYTES} bytes",
+            got=f"{len(request.expected_prefix_digest)} bytes",
+        )
+    return ForkCommand(
+        source_run_id=caller.own_run(request.source_run_id, "source_run_id"),
+        from_seq=check_seq(request.from_seq, "from_seq") if request.HasField("from_seq") else None,
+        mode=ForkMode(request.mode),
+        overlay=request.run_options_overlay,
+        home=home(request.home_region, own_region, homes),
+        expected_prefix_digest=request.expected_prefix_digest,
+    )
+
+
+def tags(values: Sequence[str]) -> tuple[str, ...]:
+    if len(values) > limits.TAGS_MAX:
+        raise TooLarge("tags", len(values), limits.TAGS_MAX, "tags")
+    for index, tag in enumerate(values):
+        if len(tag) > limits.TAG_CHARS_MAX:
+            raise TooLarge(f"tags[{index}]", len(tag), limits.TAG_CHARS_MAX, "characters")
+    return tuple(values)
+
+
+def home(text: str, own_region: Region, homes: Sequence[Region]) -> Region:
+    """The region that shall hold a new run: as asked, else the answering server's."""
+    if not text:
+        return own_region
+    region = check_region(text, "home_region")
+    if region not in homes:
+        raise InvalidField("home_region", f"must be one of {', '.join(homes)}", got=text)
+    return region
+
+
+def freshness(value: int) -> Freshness:
+    if value == common_pb2.FRESHNESS_LOCAL:
+        return Freshness.LOCAL
+    if value in (common_pb2.FRESHNESS_UNSPECIFIED, common_pb2.FRESHNESS_LATEST):
+        return Freshness.LATEST
+    raise InvalidField("freshness", "must be FRESHNESS_LATEST or FRESHNESS_LOCAL", got=str(value))
+
+
+def check_seq(value: int, field: str) -> int:
+    if not 0 <= value <= limits.SEQ_MAX:
+        raise InvalidField(field, f"must be from 0 to {limits.SEQ_MAX}", got=str(value))
+    return value
+
+
+def page_size(value: int) -> int:
+    """AIP-158: 0 is the default, more than the maximum is the maximum, less than 0 is an error."""
+    if value < 0:
+        raise InvalidField("page_size", "must not be negative", got=str(value))
+    return min(value or limits.LIST_PAGE_SIZE_DEFAULT, limits.LIST_PAGE_SIZE_MAX)
+
+
+def diff_limit(value: int) -> int:
+    if value < 0:
+        raise InvalidField("max_event_diffs", "must not be negative", got=str(value))
+    return min(value or limits.DIFF_EVENTS_MAX, limits.DIFF_EVENTS_MAX)
+
+
+def _content(content: common_pb2.EventContent, field: str) -> EventContent:
+    payload = content.payload
+    parsed = check_payload(payload, f"{field}.payload")
+    if content.masked:
+        check_masked(content.masked, parsed, f"{field}.masked")
+    if content.schema_version < 0:
+        raise InvalidField(f"{field}.schema_version", "must not be negative", got=str(content.schema_version))
+    if content.engine_version < 0:
+        raise InvalidField(f"{field}.engine_version", "must not be negative", got=str(content.engine_version))
+    return EventContent(
+        type=check_event_type(content.type, f"{field}.type"),
+        payload=payload,
+        node_id=check_name(content.node_id, f"{field}.node_id") if content.node_id else "",
+        schema_version=content.schema_version or 1,
+        engine_version=content.engine_version,
+        masked=tuple(content.masked),
+    )
+
+
+def _engine(request: log_service_pb2.AppendRequest) -> tuple[str, int]:
+    if not request.engine:
+        if request.engine_seq:
+            raise InvalidField("engine_seq", "needs an engine", got=str(request.engine_seq))
+        return "", 0
+    if not 1 <= request.engine_seq <= limits.SEQ_MAX:
+        raise InvalidField("engine_seq", f"must be from 1 to {limits.SEQ_MAX}", got=str(request.engine_seq))
+    return check_name(request.engine, "engine"), request.engine_seq
+
+
+def _known(position: common_pb2.Position) -> Known:
+    if not -1 <= position.seq <= limits.SEQ_MAX:
+        raise InvalidField("known.seq", f"must be from -1 to {limits.SEQ_MAX}", got=str(position.seq))
+    if len(position.digest) != DIGEST_BYTES:
+        raise InvalidField("known.digest", f"must be {DIGEST_BYTES} bytes", got=f"{len(position.digest)} bytes")
+    return Known(seq=position.seq, digest=position.digest)
+
+
+# -- result to wire ------------------------------------------------------------------------------------------------------------------
+
+
+def append_response(outcome: Outcome) -> log_service_pb2.AppendResponse:
+    return log_service_pb2.AppendResponse(
+        first_seq=outcome.first_seq,
+        last=common_pb2.Position(seq=outcome.last_seq, digest=outcome.digest),
+        repeated=outcome.repeated,
+    )
+
+
+def position(mark: Mark) -> common_pb2.Position:
+    return common_pb2.Position(seq=mark.seq, digest=mark.digest)
+
+
+def page(found: Page) -> log_service_pb2.ReadEventsResponse:
+    return log_service_pb2.ReadEventsResponse(
+        first_seq=found.first_seq,
+        records=found.records,
+        before=position(found.before),
+        last=position(found.last),
+        source=int(found.source),  # type: ignore[arg-type]
+    )
+
+
+def run(found: Run) -> log_service_pb2.Run:
+    fork = found.fork
+    return log_service_pb2.Run(
+        run_id=found.run_id,
+        workflow_id=found.workflow_id,
+        tags=found.tags,
+        home_region=found.home,
+        created_at_us=found.created_at_us,
+        head=common_pb2.Position(seq=found.head.seq, digest=found.head.digest),
+        terminal_seq=found.head.terminal_seq,
+        fork=None
+        if fork is None
+        else log_service_pb2.ForkOrigin(
+            source_run_id=fork.source_run_id,
+            from_seq=fork.from_seq,
+            prefix_digest=fork.prefix_digest,
+            mode=int(fork.mode),  # type: ignore[arg-type]
+            run_options_overlay=fork.overlay,
+        ),
+        lineage=[
+            log_service_pb2.LineageRange(
+                start_seq=part.start_seq, end_seq=part.end_seq, origin_run_id=part.origin_run_id
+            )
+            for part in found.lineage
+        ],
+        era=found.era,
+        record_bytes=found.head.record_bytes,
+    )
+
+
+def diff_response(found: RunsDiff) -> log_service_pb2.DiffRunsResponse:
+    return log_service_pb2.DiffRunsResponse(
+        a_run_id=found.a.run_id,
+        b_run_id=found.b.run_id,
+        diverged_at_seq=found.log.diverged_at_seq,
+        event_diffs=[
+            log_service_pb2.EventDiff(
+                seq=event.seq, op=_DIFF_OPS[event.op], a_event=_content_out(event.a), b_event=_content_out(event.b)
+            )
+            for event in found.log.events
+        ],
+        state_diff=canonical(found.state),
+        truncated=found.log.truncated,
+        shared_events=found.shared_events,
+    )
+
+
+_DIFF_OPS: Final = {
+    "added": log_service_pb2.DIFF_OP_ADDED,
+    "removed": log_service_pb2.DIFF_OP_REMOVED,
+    "changed": log_service_pb2.DIFF_OP_CHANGED,
+}
+
+
+def _content_out(content: EventContent | None) -> common_pb2.EventContent | None:
+    if content is None:
+        return None
+    return common_pb2.EventContent(
+        type=content.type,
+        node_id=content.node_id,
+        schema_version=content.schema_version,
+        engine_version=content.engine_version,
+        payload=content.payload,
+        masked=content.masked,
+    )
+
+
+# -- page tokens ---------------------------------------------------------------------------------------------------------------------
+
+
+def page_token(caller: Caller, workflow_id: str, after: RunListing | None) -> str:
+    """An opaque token that is good for this tenant and these arguments only. Empty when there is no next page."""
+    if after is None:
+        return ""
+    body = json.dumps([after.created_at_us, after.run_id], separators=(",", ":")).encode()
+    return base64.urlsafe_b64encode(_seal(caller, workflow_id, body) + body).decode().rstrip("=")
+
+
+def listing(token: str, caller: Caller, workflow_id: str) -> RunListing | None:
+    """Where the token says the list goes on. Raises ``PageTokenInvalid`` for a token of another tenant, other arguments or no token at all."""
+    if not token:
+        return None
+    try:
+        data = base64.b64decode(token + "=" * (-len(token) % 4), altchars=b"-_", validate=True)
+        seal, body = data[:_SEAL_BYTES], data[_SEAL_BYTES:]
+        if seal != _seal(caller, workflow_id, body):
+            raise PageTokenInvalid
+        created_at_us, run_id = json.loads(body)
+    except ValueError:
+        raise PageTokenInvalid from None
+    return RunListing(created_at_us=created_at_us, run_id=run_id)
+
+
+_SEAL_BYTES: Final = 16
+
+
+def _seal(caller: Caller, workflow_id: str, body: bytes) -> bytes:
+    """Ties a token to its tenant and arguments: against mistakes, for a forged one could only move within the tenant's own list."""
+    return sha256(b"\0".join((b"isoline.v1 list token", caller.tenant.encode(), workflow_id.encode(), body))).digest()[
+        :_SEAL_BYTES
+    ]

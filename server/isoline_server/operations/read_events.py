@@ -1,0 +1,51 @@
+"""Read a range of events, and the digest of a prefix. The work is the ladder's (``reading``); here is what the calls ask for."""
+
+from collections.abc import AsyncGenerator
+from dataclasses import dataclass
+
+from isoline_server.domain.errors import SeqOutOfRange
+from isoline_server.domain.ids import RunId
+from isoline_server.domain.run import Freshness, Mark, Source
+from isoline_server.operations.reading import Known, Page, Reading
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadCommand:
+    """``[from_seq, until_seq)``; without an end, up to the head that ``freshness`` sees. The answer extends ``known`` or is an error."""
+
+    run_id: RunId
+    from_seq: int
+    until_seq: int | None
+    freshness: Freshness
+    known: Known | None
+
+
+async def read_events(reading: Reading, command: ReadCommand) -> AsyncGenerator[Page]:
+    """Yield verified pages; one empty page when the range is empty, so that the caller learns the position. An empty run reads empty."""
+    run, until_seq, source = await reading.run_reaching(command.run_id, command.until_seq, command.freshness)
+    if command.from_seq > until_seq:
+        raise SeqOutOfRange("from_seq", command.from_seq, until_seq - 1)
+    if command.known is not None:
+        await reading.check_known(run, command.known)
+    if command.from_seq == until_seq:
+        mark, _ = await reading.mark(run, until_seq - 1)
+        yield Page(records=(), before=mark, last=mark, source=source)
+        return
+    async for page in reading.pages(run, command.from_seq, until_seq):
+        yield page
+
+
+async def prefix_mark(
+    reading: Reading, run_id: RunId, until_seq: int | None, freshness: Freshness, *, recompute: bool
+) -> tuple[Mark, Source]:
+    """The mark of ``[0, until_seq)``: as stored, or recomputed from every record. A recomputed one that any page took from the leader is
+    tagged so."""
+    run, until_seq, source = await reading.run_reaching(run_id, until_seq, freshness)
+    if not recompute:
+        mark, read_from = await reading.mark(run, until_seq - 1)
+        return mark, max(source, read_from) if source is not Source.STALE else source
+    mark, _ = await reading.mark(run, -1)
+    worst = Source.LOCAL
+    async for page in reading.pages(run, 0, until_seq):
+        mark, worst = page.last, max(worst, page.source)
+    return mark, worst

@@ -1,0 +1,174 @@
+"""Every SQL text that only CockroachDB understands, and how to tell it from PostgreSQL. Nothing here talks to a database.
+
+Each function returns one statement, made from checked names only, and names the page of the documentation that allows it.
+``tests/golden/sql`` holds the same statements as they are sent, so that a change of one is seen in review.
+SQL that both engines share does not belong here; privileges are the exception, because they go with the set-up of a cluster.
+"""
+
+import re
+from typing import Final
+
+from isoline_server.domain import ids
+from isoline_server.domain.errors import InvalidField
+
+VERSION_QUERY: Final = "SELECT version()"
+REGION_TYPE: Final = "crdb_internal_region"
+LOCALITY: Final = "LOCALITY REGIONAL BY ROW AS region"
+REGIONS_TO_SURVIVE_ONE: Final = 3
+HISTORY_S_MAX: Final = 4 * 3600
+"""The default ``gc.ttlseconds``: older versions of rows may be gone.
+https://www.cockroachlabs.com/docs/v26.2/configure-replication-zones#gc-ttlseconds"""
+
+IMMUTABLE_TABLES: Final = ("events", "lineage", "snapshots")
+_REGION_NAME = re.compile(r"[a-z][a-z0-9-]{0,62}")
+_IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,62}")
+
+
+def is_cockroach(version: str) -> bool:
+    """Whether the answer to ``VERSION_QUERY`` is CockroachDB's. The name of the dialect does not tell: it also talks to PostgreSQL.
+
+    https://www.cockroachlabs.com/docs/v26.2/functions-and-operators#system-info-functions
+    """
+    return "CockroachDB" in version
+
+
+def check_region_name(text: str, field: str = "region") -> str:
+    """The name of a region as the nodes of the cluster were started with, such as ``europe-west1``.
+
+    https://www.cockroachlabs.com/docs/v26.2/multiregion-overview#cluster-regions
+    """
+    if _REGION_NAME.fullmatch(text) is None:
+        raise InvalidField(
+            field, "must be a lower-case letter, then up to 62 lower-case letters, digits or hyphens", got=text[:200]
+        )
+    return text
+
+
+def code_literal(code: str) -> str:
+    """Our short code of a region as a literal: what the column ``region`` holds on PostgreSQL."""
+    return f"'{ids.check_region(code)}'"
+
+
+def region_literal(name: str) -> str:
+    """A region of the cluster as a literal: what the column ``region`` holds on CockroachDB.
+
+    A literal, because a plan made for a placeholder cannot know in which region the rows are.
+    https://www.cockroachlabs.com/docs/v26.2/alter-table#crdb_region
+    """
+    return f"'{check_region_name(name)}'"
+
+
+def set_primary_region(database: str, region: str) -> str:
+    """Make the database a multi-region one. It must come before the first ``add_region`` and before the tables.
+
+    https://www.cockroachlabs.com/docs/v26.2/alter-database#set-primary-region
+    """
+    return f'ALTER DATABASE {_quoted(database, "database")} SET PRIMARY REGION "{check_region_name(region)}"'
+
+
+def add_region(database: str, region: str) -> str:
+    """Add a region to a database that has a primary region.
+
+    https://www.cockroachlabs.com/docs/v26.2/alter-database#add-region
+    """
+    return f'ALTER DATABASE {_quoted(database, "database")} ADD REGION IF NOT EXISTS "{check_region_name(region)}"'
+
+
+def survive_region_failure(database: str) -> str:
+    """Keep every row readable and writable when a whole region is lost; needs ``REGIONS_TO_SURVIVE_ONE`` regions.
+
+    https://www.cockroachlabs.com/docs/v26.2/alter-database#survive-zone-region-failure
+    """
+    return f"ALTER DATABASE {_quoted(database, 'database')} SURVIVE REGION FAILURE"
+
+
+def show_regions(database: str) -> str:
+    """The regions of a database, one a row, in the column ``region``; no row if it is not a multi-region one.
+
+    https://www.cockroachlabs.com/docs/v26.2/show-regions
+    """
+    return f"SHOW REGIONS FROM DATABASE {_quoted(database, 'database')}"
+
+
+def show_survival_goal(database: str) -> str:
+    """``zone`` or ``region``, in the column ``survival_goal``; an error if the database has no regions.
+
+    https://www.cockroachlabs.com/docs/v26.2/show-survival-goal
+    """
+    return f"SHOW SURVIVAL GOAL FROM DATABASE {_quoted(database, 'database')}"
+
+
+def follower_read() -> str:
+    """Let the transaction read the newest past that the nearest replica can serve. Must be its first statement.
+
+    The function must not be called again in the same transaction: it would give another moment, which is an error.
+    https://www.cockroachlabs.com/docs/v26.2/follower-reads#exact-staleness-follower-reads-in-read-only-transactions
+    """
+    return "SET TRANSACTION AS OF SYSTEM TIME follower_read_timestamp()"
+
+
+def read_seconds_ago(seconds: int) -> str:
+    """Let the transaction read an older past, which a region that is cut off can still serve. Must be its first statement.
+
+    https://www.cockroachlabs.com/docs/v26.2/as-of-system-time#parameters
+    """
+    if not 1 <= seconds <= HISTORY_S_MAX:
+        raise InvalidField(
+            "seconds", f"must be 1 to {HISTORY_S_MAX}, the history that the database keeps", got=str(seconds)
+        )
+    return f"SET TRANSACTION AS OF SYSTEM TIME '-{int(seconds)}s'"
+
+
+def unlock_schema(table: str) -> str:
+    """Allow changes to a table that was made with ``schema_locked``, the default since v26.1. Must be sent alone, without a transaction.
+
+    https://www.cockroachlabs.com/docs/v26.2/alter-table#table-storage-parameters
+    """
+    return f"ALTER TABLE {_quoted(table, 'table')} SET (schema_locked = false)"
+
+
+def lock_schema(table: str) -> str:
+    """Undo ``unlock_schema`` after the change. Must be sent alone, without a transaction.
+
+    https://www.cockroachlabs.com/docs/v26.2/alter-table#table-storage-parameters
+    """
+    return f"ALTER TABLE {_quoted(table, 'table')} SET (schema_locked = true)"
+
+
+def show_create_table(table: str) -> str:
+    """The definition of a table, in the column ``create_statement``, with its storage parameters.
+
+    https://www.cockroachlabs.com/docs/v26.2/show-create
+    """
+    return f"SHOW CREATE TABLE {_quoted(table, 'table')}"
+
+
+def expire_receipts_after(days: int) -> str:
+    """Let the database delete receipts of this age. No migration does it: afterwards a late repeat is taken for a new request.
+
+    An operator who bounds the age of repeats may choose it, with room to spare.
+    https://www.cockroachlabs.com/docs/v26.2/row-level-ttl#add-or-update-the-row-level-ttl-for-an-existing-table
+    """
+    if not 1 <= days <= 36_500:
+        raise InvalidField("days", "must be 1 to 36500", got=str(days))
+    return f"ALTER TABLE receipts SET (ttl_expiration_expression = $$(created_at + '{int(days)} days')$$, ttl_job_cron = '@daily')"
+
+
+def revoke_changes(table: str, role: str) -> str:
+    """Take from the role of the servers the right to change what is immutable. PostgreSQL takes the same text.
+
+    https://www.cockroachlabs.com/docs/v26.2/revoke
+    """
+    if table not in IMMUTABLE_TABLES:
+        raise InvalidField("table", f"must be one of {', '.join(IMMUTABLE_TABLES)}", got=table[:200])
+    return f"REVOKE UPDATE, DELETE ON TABLE {table} FROM {_quoted(role, 'role')}"
+
+
+def _quoted(name: str, field: str) -> str:
+    if _IDENTIFIER.fullmatch(name) is None:
+        raise InvalidField(
+            field,
+            "must be a letter or underscore, then up to 62 letters, digits, underscores or hyphens",
+            got=name[:200],
+        )
+    return f'"{name}"'

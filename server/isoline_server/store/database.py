@@ -1,0 +1,187 @@
+"""One database seen through one role: how connections are opened, held and given up, and what its errors mean.
+
+The engine is SQLAlchemy's (it knows the dialects and opens the connections); the statements of this package are single, prepared, and run on
+the driver's own cursor with binary parameters, because a checkout and a result wrapper for each of them would cost more than the statement.
+
+Every statement of the service is one autocommit statement, so the whole-transaction retry of the callers is a retry of the statement. This
+module never retries by itself. It tells failures apart by SQLSTATE:
+
+* ``40001``, ``40P01``, ``55P03``, ``53300``, ``57P03``, ``25006`` and failed connects: surely not done;
+* ``40003``, ``08xxx``, ``57P01``, ``57P02``, ``57014`` and a connection that broke: perhaps done;
+* ``23505``: a row with this key exists, nothing was done.
+"""
+
+import asyncio
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any, Final
+
+import psycopg
+from psycopg import errors as pg_errors
+from sqlalchemy.exc import DBAPIError
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
+from sqlalchemy.pool import NullPool
+
+from isoline_server.operations.ports import StoreRetryable
+
+NOT_DONE: Final = frozenset({"40001", "40P01", "55P03", "53300", "57P03", "25006", "08001", "08004"})
+PERHAPS_DONE: Final = frozenset({"40003", "57P01", "57P02", "57014"})
+HOLD_MAX_S: Final = 300.0
+"""A connection is replaced after this time, so that a drained or demoted node loses its clients (cockroachlabs.com: connection-pooling)."""
+
+
+class Role(Enum):
+    """What the connections of a ``Database`` may do."""
+
+    WRITER = "writer"
+    LOCAL = "local"
+    LEADER = "leader"
+
+
+class UniqueKey(Exception):
+    """A row with this key exists; nothing was done. ``constraint`` names the key."""
+
+    def __init__(self, constraint: str) -> None:
+        super().__init__(constraint)
+        self.constraint = constraint
+
+
+@dataclass(eq=False, slots=True)
+class _Held:
+    outer: AsyncConnection
+    driver: "psycopg.AsyncConnection[tuple[Any, ...]]"
+    until_s: float
+    warned: bool = False
+
+
+class Database:
+    """Connections to one database in one role, at most ``size`` at a time. ``is_cockroach`` is known after ``open()``."""
+
+    def __init__(
+        self, url: str, *, role: Role, size: int, connect_timeout_s: int = 2, application_name: str = "isoline"
+    ) -> None:
+        self._engine = _engine(url, role, connect_timeout_s, application_name)
+        self._role = role
+        self._slots = asyncio.Semaphore(size)
+        self._idle: list[_Held] = []
+        self._closed = False
+        self.is_cockroach = False
+
+    async def open(self) -> None:
+        """Connect once and find out what answers. Raises ``StoreRetryable``."""
+        rows = await self.fetch("SELECT version()")
+        self.is_cockroach = "CockroachDB" in rows[0][0]
+
+    async def close(self) -> None:
+        """Give every connection up."""
+        self._closed = True
+        while self._idle:
+            await self._idle.pop().outer.close()
+        await self._engine.dispose()
+
+    async def fetch(self, sql: str, params: Mapping[str, Any] | Sequence[Any] | None = None) -> list[tuple[Any, ...]]:
+        """Run one statement and return its rows (none for a statement without a result).
+
+        Raises ``StoreRetryable`` or ``UniqueKey``; any other driver error comes out as it is, and is a defect.
+        """
+        async with self._slots:
+            held = await self._take()
+            try:
+                rows = await self._run(held, sql, params)
+            except BaseException as error:
+                await self._drop_or_keep(held, error)
+                if isinstance(error, psycopg.Error):
+                    raise _meaning(error, broken=held.driver.broken or held.driver.closed) from error
+                raise
+            self._keep(held)
+            return rows
+
+    async def _run(
+        self, held: _Held, sql: str, params: Mapping[str, Any] | Sequence[Any] | None
+    ) -> list[tuple[Any, ...]]:
+        cursor = held.driver.cursor(binary=True)
+        held.warned = False
+        await cursor.execute(sql, params, prepare=not self.is_cockroach)
+        rows = await cursor.fetchall() if cursor.description else []
+        if held.warned:
+            # PostgreSQL answers a commit whose wait for the standbys was cut short with success and a warning: not durable as promised.
+            raise StoreRetryable("the database answered with a warning", ambiguous=True)
+        return rows
+
+    async def _take(self) -> _Held:
+        now_s = time.monotonic()
+        while self._idle:
+            held = self._idle.pop()
+            if held.until_s > now_s and not held.driver.closed:
+                return held
+            await _discard(held)
+        return await self._connect(now_s)
+
+    async def _connect(self, now_s: float) -> _Held:
+        try:
+            outer = await self._engine.connect()
+            raw = (await outer.get_raw_connection()).driver_connection
+        except (DBAPIError, OSError) as error:
+            raise StoreRetryable(f"cannot connect: {type(error).__name__}", ambiguous=False) from error
+        assert raw is not None
+        held = _Held(outer=outer, driver=raw, until_s=now_s + HOLD_MAX_S)
+        if self._role is Role.WRITER:
+            raw.add_notice_handler(lambda notice: _note(held, notice))
+        return held
+
+    def _keep(self, held: _Held) -> None:
+        self._idle.append(held)
+
+    async def _drop_or_keep(self, held: _Held, error: BaseException) -> None:
+        healthy = isinstance(error, psycopg.Error) and not (held.driver.broken or held.driver.closed)
+        if healthy and getattr(error, "sqlstate", None) != "25006" and not self._closed:
+            self._keep(held)
+        else:
+            await _discard(held)
+
+
+def _note(held: _Held, notice: psycopg.errors.Diagnostic) -> None:
+    if notice.severity_nonlocalized == "WARNING":
+        held.warned = True
+
+
+async def _discard(held: _Held) -> None:
+    await held.outer.invalidate()
+    await held.outer.close()
+
+
+def _meaning(error: psycopg.Error, *, broken: bool) -> Exception:
+    state = error.sqlstate or ""
+    if isinstance(error, pg_errors.UniqueViolation):
+        return UniqueKey(error.diag.constraint_name or "")
+    if state in NOT_DONE:
+        return StoreRetryable(state, ambiguous=False)
+    if state in PERHAPS_DONE or state.startswith("08") or broken:
+        return StoreRetryable(state or "connection lost", ambiguous=True)
+    return error
+
+
+def _engine(url: str, role: Role, connect_timeout_s: int, application_name: str) -> AsyncEngine:
+    options = {
+        # Standbys refuse SERIALIZABLE, so it is asked for by the writer's sessions only, never in the server's configuration.
+        Role.WRITER: "-c default_transaction_isolation=serializable",
+        Role.LEADER: "-c default_transaction_read_only=on",
+        Role.LOCAL: "-c default_transaction_read_only=on",
+    }
+    return create_async_engine(
+        url,
+        isolation_level="AUTOCOMMIT",
+        # Connections are held by Database and given up by it: a second pool underneath would only hide broken ones.
+        poolclass=NullPool,
+        connect_args={
+            "options": options[role],
+            "application_name": f"{application_name}-{role.value}",
+            "connect_timeout": connect_timeout_s,
+            "keepalives_idle": 5,
+            "keepalives_interval": 2,
+            "keepalives_count": 3,
+            "tcp_user_timeout": 10_000,
+        },
+    )

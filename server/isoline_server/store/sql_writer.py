@@ -1,0 +1,223 @@
+"""The leader's side of the log (port ``LogWriter``): every change of the service as one statement.
+
+Region names are rendered as literals: they come from a closed, validated set, and on CockroachDB a generic plan with a placeholder for the
+region cannot know which partition it touches (cockroachdb/cockroach issue 147805).
+"""
+
+import functools
+import json
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any, cast
+
+from isoline_server.domain.ids import Region, RunId
+from isoline_server.domain.receipt import Receipt
+from isoline_server.domain.run import Head, Run
+from isoline_server.operations.ports import GroupWrite, KeySeen, Snapshot
+from isoline_server.store.database import Database, UniqueKey
+from isoline_server.store.tables import region_literal
+
+
+class SqlLogWriter:
+    """``LogWriter`` over one database."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def append(self, region: Region, groups: Sequence[GroupWrite]) -> frozenset[RunId]:
+        rows = await self._write(append_sql(region), append_params(groups))
+        return frozenset(cast("RunId", row[0]) for row in rows)
+
+    async def load_heads(self, region: Region, run_ids: Sequence[RunId]) -> Mapping[RunId, Head]:
+        rows = await self._database.fetch(heads_sql(region), {"run_ids": list(run_ids)})
+        return {
+            RunId(run_id): Head(seq=seq, digest=digest, record_bytes=size, terminal_seq=terminal)
+            for run_id, seq, digest, size, terminal in rows
+        }
+
+    async def load_receipts(self, region: Region, keys: Sequence[bytes]) -> Mapping[bytes, Receipt]:
+        rows = await self._database.fetch(receipts_sql(region), {"keys": list(keys)})
+        if rows and not self._database.is_cockroach:
+            # A receipt may be visible though its commit's wait for the standbys was cut short (a backend killed, the primary restarted).
+            # A commit that waits for the quorum now covers it, for the log is replicated in order.
+            await self._database.fetch("SELECT pg_logical_emit_message(true, 'isoline.barrier', '')")
+        found: dict[bytes, Receipt] = {}
+        for key, request_hash, run_id, first_seq, last_seq, digest in rows:
+            found[key] = Receipt(
+                key=key, request_hash=request_hash, run_id=run_id, first_seq=first_seq, last_seq=last_seq, digest=digest
+            )
+        return found
+
+    async def load_engine_seqs(
+        self, region: Region, engines: Sequence[tuple[RunId, str]]
+    ) -> Mapping[tuple[RunId, str], int]:
+        params = {"run_ids": [run_id for run_id, _ in engines], "engines": [engine for _, engine in engines]}
+        rows = await self._database.fetch(engine_seqs_sql(region), params)
+        return {(RunId(run_id), engine): last for run_id, engine, last in rows}
+
+    async def insert_run(self, run: Run, receipt: Receipt, receipt_region: Region) -> None:
+        await self._write(insert_run_sql(run.home, receipt_region), _run_params(run, receipt))
+
+    async def insert_snapshot(self, region: Region, run_id: RunId, snapshot: Snapshot) -> None:
+        await self._database.fetch(
+            insert_snapshot_sql(region),
+            {
+                "run_id": run_id,
+                "seq": snapshot.seq,
+                "prefix_digest": snapshot.prefix_digest,
+                "state": snapshot.state,
+                "state_digest": snapshot.state_digest,
+            },
+        )
+
+    async def _write(self, sql: str, params: Mapping[str, Any]) -> list[tuple[Any, ...]]:
+        try:
+            return await self._database.fetch(sql, params)
+        except UniqueKey as error:
+            if error.constraint in {"receipts_pkey", "events_pkey"}:
+                raise KeySeen from error
+            raise
+
+
+@functools.cache
+def append_sql(region: Region) -> str:
+    """Compare-and-set of every head, then the events, receipts and engine counters of the runs that moved. Returns their ids."""
+    r = region_literal(region)
+    return f"""
+WITH moved AS (
+  UPDATE runs SET head_seq = g.new_seq, head_digest = g.new_digest, head_bytes = g.new_bytes, terminal_seq = g.new_terminal
+    FROM unnest(%(run_ids)s::TEXT[], %(old_seqs)s::BIGINT[], %(old_digests)s::BYTEA[], %(new_seqs)s::BIGINT[], %(new_digests)s::BYTEA[],
+                %(new_bytes)s::BIGINT[], %(new_terminals)s::BIGINT[])
+      AS g(run_id, old_seq, old_digest, new_seq, new_digest, new_bytes, new_terminal)
+   WHERE runs.region = {r} AND runs.run_id = g.run_id AND runs.head_seq = g.old_seq AND runs.head_digest = g.old_digest
+  RETURNING runs.run_id
+), added AS (
+  INSERT INTO events (region, run_id, seq, record, digest, end_byte)
+  SELECT {r}, moved.run_id, e.seq, e.record, e.digest, e.end_byte
+    FROM unnest(%(event_runs)s::TEXT[], %(event_seqs)s::BIGINT[], %(event_records)s::BYTEA[], %(event_digests)s::BYTEA[],
+                %(event_bytes)s::BIGINT[]) AS e(run_id, seq, record, digest, end_byte)
+    JOIN moved ON moved.run_id = e.run_id
+), kept AS (
+  INSERT INTO receipts (region, key, request_hash, first_seq, last_seq, digest, created_at)
+  SELECT {r}, c.key, c.request_hash, c.first_seq, c.last_seq, c.digest, now()
+    FROM unnest(%(receipt_runs)s::TEXT[], %(receipt_keys)s::BYTEA[], %(receipt_hashes)s::BYTEA[], %(receipt_firsts)s::BIGINT[],
+                %(receipt_lasts)s::BIGINT[], %(receipt_digests)s::BYTEA[]) AS c(run_id, key, request_hash, first_seq, last_seq, digest)
+    JOIN moved ON moved.run_id = c.run_id
+), counted AS (
+  INSERT INTO engines (region, run_id, engine, last_engine_seq)
+  SELECT {r}, moved.run_id, n.engine, n.last_engine_seq
+    FROM unnest(%(engine_runs)s::TEXT[], %(engine_names)s::TEXT[], %(engine_seqs)s::BIGINT[]) AS n(run_id, engine, last_engine_seq)
+    JOIN moved ON moved.run_id = n.run_id
+  ON CONFLICT (region, run_id, engine) DO UPDATE SET last_engine_seq = excluded.last_engine_seq
+)
+SELECT run_id FROM moved"""
+
+
+def append_params(groups: Sequence[GroupWrite]) -> dict[str, Any]:
+    """The parameters of ``append_sql``: one array a column."""
+    receipts = [(group.run_id, receipt) for group in groups for receipt in group.receipts]
+    engines = [(group.run_id, engine, seq) for group in groups for engine, seq in group.engines.items()]
+    return {
+        "run_ids": [group.run_id for group in groups],
+        "old_seqs": [group.previous.seq for group in groups],
+        "old_digests": [group.previous.digest for group in groups],
+        "new_seqs": [group.head.seq for group in groups],
+        "new_digests": [group.head.digest for group in groups],
+        "new_bytes": [group.head.record_bytes for group in groups],
+        "new_terminals": [group.head.terminal_seq for group in groups],
+        "event_runs": [group.run_id for group in groups for _ in group.records],
+        "event_seqs": [seq for group in groups for seq in range(group.previous.seq + 1, group.head.seq + 1)],
+        "event_records": [record for group in groups for record in group.records],
+        "event_digests": [digest for group in groups for digest in group.digests],
+        "event_bytes": [end_byte for group in groups for end_byte in group.end_bytes],
+        "receipt_runs": [run_id for run_id, _ in receipts],
+        "receipt_keys": [receipt.key for _, receipt in receipts],
+        "receipt_hashes": [receipt.request_hash for _, receipt in receipts],
+        "receipt_firsts": [receipt.first_seq for _, receipt in receipts],
+        "receipt_lasts": [receipt.last_seq for _, receipt in receipts],
+        "receipt_digests": [receipt.digest for _, receipt in receipts],
+        "engine_runs": [run_id for run_id, _, _ in engines],
+        "engine_names": [engine for _, engine, _ in engines],
+        "engine_seqs": [seq for _, _, seq in engines],
+    }
+
+
+@functools.cache
+def heads_sql(region: Region) -> str:
+    """The heads of many runs."""
+    return f"""
+SELECT run_id, head_seq, head_digest, head_bytes, terminal_seq FROM runs
+ WHERE region = {region_literal(region)} AND run_id = ANY(%(run_ids)s::TEXT[])"""
+
+
+@functools.cache
+def receipts_sql(region: Region) -> str:
+    """The receipts that exist among some keys."""
+    return f"""
+SELECT key, request_hash, run_id, first_seq, last_seq, digest FROM receipts
+ WHERE region = {region_literal(region)} AND key = ANY(%(keys)s::BYTEA[])"""
+
+
+@functools.cache
+def engine_seqs_sql(region: Region) -> str:
+    """The newest counters of many (run, engine) pairs."""
+    return f"""
+SELECT n.run_id, n.engine, n.last_engine_seq
+  FROM unnest(%(run_ids)s::TEXT[], %(engines)s::TEXT[]) AS q(run_id, engine)
+  JOIN engines AS n ON n.region = {region_literal(region)} AND n.run_id = q.run_id AND n.engine = q.engine"""
+
+
+@functools.cache
+def insert_run_sql(home: Region, receipt_region: Region) -> str:
+    """A run, its lineage and its receipt."""
+    h = region_literal(home)
+    return f"""
+WITH kept AS (
+  INSERT INTO receipts (region, key, request_hash, run_id, created_at)
+  VALUES ({region_literal(receipt_region)}, %(key)s::BYTEA, %(request_hash)s::BYTEA, %(run_id)s::TEXT, now())
+), ranges AS (
+  INSERT INTO lineage (region, run_id, start_seq, end_seq, origin_run_id)
+  SELECT {h}, %(run_id)s::TEXT, l.start_seq, l.end_seq, l.origin_run_id
+    FROM unnest(%(starts)s::BIGINT[], %(ends)s::BIGINT[], %(origins)s::TEXT[]) AS l(start_seq, end_seq, origin_run_id)
+)
+INSERT INTO runs (region, run_id, tenant, workflow_id, tags, created_at, era, head_seq, head_digest, head_bytes, terminal_seq,
+                  fork_mode, source_run_id, from_seq, prefix_digest, overlay)
+VALUES ({h}, %(run_id)s::TEXT, %(tenant)s::TEXT, %(workflow_id)s::TEXT, %(tags)s::BYTEA, %(created_at)s::TIMESTAMPTZ, %(era)s::SMALLINT,
+        %(head_seq)s::BIGINT, %(head_digest)s::BYTEA, %(head_bytes)s::BIGINT, NULL, %(fork_mode)s::SMALLINT, %(source_run_id)s::TEXT,
+        %(from_seq)s::BIGINT, %(prefix_digest)s::BYTEA, %(overlay)s::BYTEA)"""
+
+
+@functools.cache
+def insert_snapshot_sql(region: Region) -> str:
+    """A snapshot; snapshots are immutable, so one that exists stays."""
+    return f"""
+INSERT INTO snapshots (region, run_id, seq, prefix_digest, state, state_digest)
+VALUES ({region_literal(region)}, %(run_id)s::TEXT, %(seq)s::BIGINT, %(prefix_digest)s::BYTEA, %(state)s::BYTEA, %(state_digest)s::BYTEA)
+ON CONFLICT (region, run_id, seq) DO NOTHING"""
+
+
+def _run_params(run: Run, receipt: Receipt) -> dict[str, Any]:
+    fork = run.fork
+    return {
+        "key": receipt.key,
+        "request_hash": receipt.request_hash,
+        "run_id": run.run_id,
+        "starts": [part.start_seq for part in run.lineage],
+        "ends": [part.end_seq for part in run.lineage],
+        "origins": [part.origin_run_id for part in run.lineage],
+        "tenant": run.tenant,
+        "workflow_id": run.workflow_id,
+        "tags": json.dumps(run.tags).encode(),
+        "created_at": datetime.fromtimestamp(run.created_at_us // 1_000_000, UTC).replace(
+            microsecond=run.created_at_us % 1_000_000
+        ),
+        "era": run.era,
+        "head_seq": run.head.seq,
+        "head_digest": run.head.digest,
+        "head_bytes": run.head.record_bytes,
+        "fork_mode": None if fork is None else int(fork.mode),
+        "source_run_id": None if fork is None else fork.source_run_id,
+        "from_seq": None if fork is None else fork.from_seq,
+        "prefix_digest": None if fork is None else fork.prefix_digest,
+        "overlay": None if fork is None else fork.overlay,
+    }

@@ -1,0 +1,25 @@
+"""Traces and metrics over the OpenTelemetry API: names as constants, helpers for spans and counters. The SDK is set up by ``bootstrap``.
+
+Names follow the rpc and db semantic conventions (opentelemetry.io, semantic conventions 1.45) where one exists.
+"""
+
+from typing import Final
+
+from opentelemetry import metrics, trace
+
+tracer = trace.get_tracer("isoline_server")
+_meter = metrics.get_meter("isoline_server")
+
+RPC_SYSTEM: Final = "rpc.system.name"
+RPC_METHOD: Final = "rpc.method"
+RPC_STATUS: Final = "rpc.response.status_code"
+RUN_ID: Final = "isoline.run_id"
+REPEATED: Final = "isoline.repeated"
+SOURCE: Final = "isoline.source"
+REGION: Final = "isoline.region"
+
+call_duration_s = _meter.create_histogram("rpc.server.call.duration", unit="s", description="Duration of a call")
+chain_breaks = _meter.create_counter(
+    "isoline.chain.breaks", description="Records that did not extend their chain, by where they were read"
+)
+pages_read = _meter.create_counter("isoline.pages.read", description="Pages served, by source")
