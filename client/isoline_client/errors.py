@@ -42,7 +42,7 @@ from dataclasses import dataclass, field, fields
 from typing import Any, Final, Self
 
 import grpc
-from google.rpc import error_details_pb2, status_pb2  # type: ignore[import-untyped]
+from google.rpc import error_details_pb2, status_pb2
 
 DOMAIN: Final = "isoline.dev"
 _STATUS_KEY: Final = "grpc-status-details-bin"

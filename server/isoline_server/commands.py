@@ -37,7 +37,7 @@ def serve(
     ],
     config: ConfigOption = None,
 ) -> None:
-    """Serve one region until SIGTERM or Ctrl-C, then drain.
+    r"""Serve one region until SIGTERM or Ctrl-C, then drain.
 
     The configuration names the database that leads, and for each region where its server listens and which replica is its own:
 

@@ -1,3 +1,4 @@
+# ruff: noqa: N802 - the methods have the names of the contract
 """A small log service that can be made to fail in the ways a network fails. It stands in for the network, not for the server's rules.
 
 Several doubles over one ``World`` are several regions: what one has committed the others read.
@@ -271,6 +272,7 @@ class Double(log_grpc.LogServiceServicer, host_grpc.HostServiceServicer):
                 continue
 
     def _pages(self, from_seq, until_seq):
+        until_seq = min(until_seq, len(self.world.records))
         for first in range(from_seq, until_seq, self.page_events):
             yield self.world.page(first, min(first + self.page_events, until_seq))
 

@@ -10,14 +10,14 @@ from typing import IO, Any
 
 from isoline_server.embedded.leftovers import _processes
 
-# A supervisor that runs until it is killed. Its arguments: the data folder ("-" for a temporary one), then the standbys.
+# A supervisor that runs until it is killed. Its arguments: the data folder ("-" for a temporary one), a text to write, then the standbys.
 SUPERVISOR = """
 import pathlib, sys
 from isoline_server.embedded import EmbeddedCluster
-folder, *standbys = sys.argv[1:]
+folder, mark, *standbys = sys.argv[1:]
 with EmbeddedCluster(None if folder == "-" else pathlib.Path(folder), standbys=standbys, durable=False) as cluster:
-    cluster.execute("primary", "create table if not exists kept (n int)")
-    cluster.execute("primary", "insert into kept values (1)")
+    cluster.execute("primary", "create table if not exists marks (text text)")
+    cluster.execute("primary", f"insert into marks values ('{mark}')")
     print(cluster.execute("primary", "show data_directory"), flush=True)
     sys.stdin.read()
 """

@@ -26,8 +26,8 @@ def progress() -> list[str]:
 
 @pytest.fixture(scope="module")
 def shared(folder: Path, progress: list[str]) -> Iterator[EmbeddedCluster]:
-    # One megabyte, so that a standby can be left behind within a test.
-    settings = {"max_slot_wal_keep_size": "1MB"}
+    # Two segments, so that a standby can be left behind within a test.
+    settings = {"max_slot_wal_keep_size": "32MB"}
     with EmbeddedCluster(
         folder, standbys=STANDBYS, durable=False, settings=settings, on_progress=progress.append
     ) as cluster:

@@ -7,7 +7,7 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextvars import ContextVar
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import grpc
 import structlog
@@ -34,6 +34,7 @@ ANSWER_BEFORE_S: Final = 0.05
 
 _caller: ContextVar[Caller] = ContextVar("isoline_caller")
 _Context = aio.ServicerContext[Any, Any]
+_Handler: TypeAlias = "grpc.RpcMethodHandler[Any, Any]"
 
 
 def current_caller() -> Caller:
@@ -52,13 +53,13 @@ class Calls(aio.ServerInterceptor):
 
     def __init__(self, credentials: Credentials) -> None:
         self._credentials = credentials
-        self._wrapped: dict[str, grpc.RpcMethodHandler[Any, Any]] = {}
+        self._wrapped: dict[str, _Handler] = {}
 
     async def intercept_service(
         self,
-        continuation: Callable[[grpc.HandlerCallDetails], Awaitable[grpc.RpcMethodHandler[Any, Any] | None]],
+        continuation: Callable[[grpc.HandlerCallDetails], Awaitable["_Handler | None"]],
         handler_call_details: grpc.HandlerCallDetails,
-    ) -> grpc.RpcMethodHandler[Any, Any] | None:
+    ) -> "_Handler | None":
         method = handler_call_details.method
         found = self._wrapped.get(method)
         if found is None:
@@ -68,7 +69,7 @@ class Calls(aio.ServerInterceptor):
             found = self._wrapped[method] = self._wrap(method, handler)
         return found
 
-    def _wrap(self, method: str, handler: grpc.RpcMethodHandler[Any, Any]) -> grpc.RpcMethodHandler[Any, Any]:
+    def _wrap(self, method: str, handler: _Handler) -> _Handler:
         coding = {
             "request_deserializer": handler.request_deserializer,
             "response_serializer": handler.response_serializer,

@@ -452,14 +452,12 @@ def _is_number(value: object) -> bool:
 
 
 def _count(current: _Channel, value: Json) -> _Channel:
-    """Add as doubles do, in the form that comes back from canonical JSON. A sum beyond every double leaves the counter as it was."""
+    """Add as doubles do, whichever of them came back from canonical JSON as integers. A sum beyond every double changes nothing."""
     before = cast("float", current) if _is_number(current) else 0
     total = before + cast("float", value)
     if isinstance(total, int) and not -_SAFE <= total <= _SAFE:
         return float(total)
-    if not isfinite(total):
-        return before
-    return int(total) if total == int(total) and -_SAFE <= total <= _SAFE else total
+    return total if isfinite(total) else before
 
 
 def _voter(value: Json) -> str | None:

@@ -22,7 +22,7 @@ from typing import Final
 
 from isoline_server.embedded.errors import EmbeddedPostgresError
 from isoline_server.embedded.identity import Identity
-from isoline_server.embedded.leftovers import clear_leftovers
+from isoline_server.embedded.leftovers import clear_leftovers, release_memory
 from isoline_server.embedded.settings import SUPERUSER
 
 TEMPORARY_PREFIX: Final = "isoline-postgres-"
@@ -103,7 +103,7 @@ class DataFolder:
 
     def close(self) -> None:
         if self._temporary:
-            shutil.rmtree(self.path, ignore_errors=True)
+            _remove(self.path)
         os.close(self._lock)
 
 
@@ -121,6 +121,7 @@ def write_private(path: Path, text: str, identity: Identity) -> None:
 
 def replace_folder(new: Path, old: Path) -> None:
     """Put a finished folder in the place of another, durably."""
+    release_memory(old)
     shutil.rmtree(old, ignore_errors=True)
     new.rename(old)
     parent = os.open(old.parent, os.O_RDONLY)
@@ -162,5 +163,11 @@ def _sweep(parent: Path) -> None:
                 continue
             for node in (left / "nodes").glob("*"):
                 clear_leftovers(node)
-            shutil.rmtree(left, ignore_errors=True)
+            _remove(left)
             os.close(lock)
+
+
+def _remove(path: Path) -> None:
+    for node in (path / "nodes").glob("*"):
+        release_memory(node)
+    shutil.rmtree(path, ignore_errors=True)

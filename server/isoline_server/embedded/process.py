@@ -124,7 +124,9 @@ class PostgresProcess:
             return
         tail = self.log_tail()
         kind = PortTaken if _PORT_TAKEN in tail else MemoryStillHeld if _MEMORY_HELD in tail else EmbeddedPostgresError
-        raise kind(f"{self._node_dir.name}: PostgreSQL ended (exit status {self._child.returncode})", log_tail=tail)
+        last_words = [line for line in tail.splitlines() if "FATAL:" in line or "PANIC:" in line]
+        cause = last_words[-1].partition("] ")[2] if last_words else f"exit status {self._child.returncode}"
+        raise kind(f"{self._node_dir.name}: PostgreSQL ended ({cause})", log_tail=tail)
 
     def request_stop(self) -> None:
         """SIGINT: roll back what is under way, write a checkpoint, end."""

@@ -23,6 +23,8 @@ _EVERY_NODE: Final[Mapping[str, str]] = {
     "logging_collector": "off",  # the supervisor holds the log file
     "timezone": "UTC",
     "log_timezone": "UTC",
+    # Files in the data folder: they go with it after a kill, and the 64 MB of /dev/shm in a container do not limit them.
+    "dynamic_shared_memory_type": "mmap",
     "max_connections": "100",
     "jit": "off",  # our statements are short; compiling them would cost more than it gains
     "wal_level": "replica",

@@ -43,8 +43,8 @@ class StateReader:
         """The state of ``[0, at_seq)``; without a seq, at the head. Raises ``StateTooLarge``."""
         if at_seq is not None and at_seq < 0:
             raise InvalidField("at_seq", "must not be negative", got=str(at_seq))
-        run, until_seq, source = await self._reading.run_reaching(run_id, at_seq, freshness)
-        return await self._fold(run, until_seq, source)
+        run, until_seq, head_source = await self._reading.run_reaching(run_id, at_seq, freshness)
+        return await self._fold(run, until_seq, Source.STALE if head_source is Source.STALE else Source.LOCAL)
 
     async def snapshot_up_to(self, run_id: RunId, seq: int) -> None:
         """Make the snapshots that are due below ``seq``. For the background: a state too large to keep is left alone."""

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from isoline_server.domain.errors import SeqOutOfRange
 from isoline_server.domain.ids import RunId
-from isoline_server.domain.run import Freshness, Mark, Source
+from isoline_server.domain.run import MARK_START, Freshness, Mark, Source
 from isoline_server.operations.reading import Known, Page, Reading
 
 
@@ -43,9 +43,13 @@ async def prefix_mark(
     run, until_seq, source = await reading.run_reaching(run_id, until_seq, freshness)
     if not recompute:
         mark, read_from = await reading.mark(run, until_seq - 1)
-        return mark, max(source, read_from) if source is not Source.STALE else source
-    mark, _ = await reading.mark(run, -1)
-    worst = Source.LOCAL
+        return mark, _tag(source, read_from)
+    mark, worst = MARK_START, Source.LOCAL
     async for page in reading.pages(run, 0, until_seq):
         mark, worst = page.last, max(worst, page.source)
-    return mark, worst
+    return mark, _tag(source, worst)
+
+
+def _tag(head: Source, data: Source) -> Source:
+    """Where the bytes were read; but a head that may be behind makes the whole answer so."""
+    return head if head is Source.STALE else data

@@ -128,8 +128,6 @@ class Reading:
         """The digest and byte count behind ``seq`` of a run that reaches it; ``MARK_START`` for -1."""
         if seq == -1:
             return MARK_START, Source.LOCAL
-        if seq == run.head.seq:
-            return Mark(seq=seq, digest=run.head.digest, end_byte=run.head.record_bytes), Source.LOCAL
         origin = lineage.origin_of(run, seq)
         found = await self._ask_local(lambda reader: reader.mark(origin, seq))
         if found is not None:
@@ -148,12 +146,19 @@ class Reading:
 
     async def pages(self, run: Run, from_seq: int, until_seq: int) -> AsyncGenerator[Page]:
         """The records of ``[from_seq, until_seq)``, which the run must reach, in verified pages."""
-        before, _ = await self.mark(run, from_seq - 1)
+        before = await self._anchor(run, from_seq - 1)
         for part in lineage.resolve(run, from_seq, until_seq):
             while before.seq + 1 < part.end_seq:
                 page = await self._page(run, part, before)
                 yield page
                 before = page.last
+
+    async def _anchor(self, run: Run, seq: int) -> Mark:
+        """The mark to extend from; the run's own head is at hand."""
+        if seq == run.head.seq:
+            return Mark(seq=seq, digest=run.head.digest, end_byte=run.head.record_bytes)
+        mark, _ = await self.mark(run, seq)
+        return mark
 
     async def _page(self, run: Run, part: LineageRange, before: Mark) -> Page:
         raw = await self._ask_local(lambda reader: _raw_page(reader, part, before))

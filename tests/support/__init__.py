@@ -1,0 +1,1 @@
+"""What tests share: databases, servers, waiting for a condition. No assertions here."""
