@@ -1,12 +1,12 @@
 """A primary and two hot standbys: what each region sees, what a dead one costs, and how a standby comes back."""
 
 import socket
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from embedded.servers import wait_until
+from embedded.servers import Supervisor, servers_below, wait_until
 from isoline_server.embedded import EmbeddedCluster, EmbeddedPostgresError
 
 pytestmark = pytest.mark.topology
@@ -138,6 +138,21 @@ def test_standbys_follow_a_primary_whose_port_has_changed(cluster: EmbeddedClust
     for name in STANDBYS:
         cluster.wait_caught_up(name)
         assert count(cluster, name) == 2
+    assert copies(progress) == []
+
+
+def test_killing_the_supervisor_stops_every_server_and_all_resume(
+    cluster: EmbeddedCluster, supervise: Callable[..., Supervisor], progress: list[str], folder: Path
+) -> None:
+    cluster.stop()
+    supervisor = supervise(str(folder), "third", *STANDBYS)
+    supervisor.wait_up()
+    assert len(servers_below(folder)) == 3
+    supervisor.kill()
+    wait_until(lambda: not servers_below(folder))
+    cluster.start()
+    cluster.wait_caught_up("us")
+    assert cluster.execute("us", "select text from marks") == "third"
     assert copies(progress) == []
 
 

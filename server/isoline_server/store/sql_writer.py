@@ -80,37 +80,78 @@ class SqlLogWriter:
 
 
 @functools.cache
+def append_single_sql(region: Region) -> str:
+    """``append_sql`` for the commonest append: one event, one receipt, no engine. Twenty arrays of one element cost more than the statement."""
+    r = region_literal(region)
+    return f"""
+WITH moved AS (
+  UPDATE runs SET head_seq = %(seq)b::BIGINT, head_digest = %(digest)b::BYTEA, head_bytes = %(end_byte)b::BIGINT,
+                  terminal_seq = %(terminal)b::BIGINT
+   WHERE region = {r} AND run_id = %(run_id)b::TEXT AND head_seq = %(seq)b::BIGINT - 1 AND head_digest = %(old_digest)b::BYTEA
+  RETURNING run_id
+), added AS (
+  INSERT INTO events (region, run_id, seq, record, digest, end_byte)
+  SELECT {r}, run_id, %(seq)b::BIGINT, %(record)b::BYTEA, %(digest)b::BYTEA, %(end_byte)b::BIGINT FROM moved
+), kept AS (
+  INSERT INTO receipts (region, key, request_hash, first_seq, last_seq, digest, created_at)
+  SELECT {r}, %(key)b::BYTEA, %(request_hash)b::BYTEA, %(seq)b::BIGINT, %(seq)b::BIGINT, %(digest)b::BYTEA, now() FROM moved
+)
+SELECT run_id FROM moved"""
+
+
+@functools.cache
 def append_sql(region: Region) -> str:
     """Compare-and-set of every head, then the events, receipts and engine counters of the runs that moved. Returns their ids."""
     r = region_literal(region)
     return f"""
 WITH moved AS (
   UPDATE runs SET head_seq = g.new_seq, head_digest = g.new_digest, head_bytes = g.new_bytes, terminal_seq = g.new_terminal
-    FROM unnest(%(run_ids)s::TEXT[], %(old_seqs)s::BIGINT[], %(old_digests)s::BYTEA[], %(new_seqs)s::BIGINT[], %(new_digests)s::BYTEA[],
-                %(new_bytes)s::BIGINT[], %(new_terminals)s::BIGINT[])
+    FROM unnest(%(run_ids)b::TEXT[], %(old_seqs)b::BIGINT[], %(old_digests)b::BYTEA[], %(new_seqs)b::BIGINT[], %(new_digests)b::BYTEA[],
+                %(new_bytes)b::BIGINT[], %(new_terminals)b::BIGINT[])
       AS g(run_id, old_seq, old_digest, new_seq, new_digest, new_bytes, new_terminal)
    WHERE runs.region = {r} AND runs.run_id = g.run_id AND runs.head_seq = g.old_seq AND runs.head_digest = g.old_digest
   RETURNING runs.run_id
 ), added AS (
   INSERT INTO events (region, run_id, seq, record, digest, end_byte)
   SELECT {r}, moved.run_id, e.seq, e.record, e.digest, e.end_byte
-    FROM unnest(%(event_runs)s::TEXT[], %(event_seqs)s::BIGINT[], %(event_records)s::BYTEA[], %(event_digests)s::BYTEA[],
-                %(event_bytes)s::BIGINT[]) AS e(run_id, seq, record, digest, end_byte)
+    FROM unnest(%(event_runs)b::TEXT[], %(event_seqs)b::BIGINT[], %(event_records)b::BYTEA[], %(event_digests)b::BYTEA[],
+                %(event_bytes)b::BIGINT[]) AS e(run_id, seq, record, digest, end_byte)
     JOIN moved ON moved.run_id = e.run_id
 ), kept AS (
   INSERT INTO receipts (region, key, request_hash, first_seq, last_seq, digest, created_at)
   SELECT {r}, c.key, c.request_hash, c.first_seq, c.last_seq, c.digest, now()
-    FROM unnest(%(receipt_runs)s::TEXT[], %(receipt_keys)s::BYTEA[], %(receipt_hashes)s::BYTEA[], %(receipt_firsts)s::BIGINT[],
-                %(receipt_lasts)s::BIGINT[], %(receipt_digests)s::BYTEA[]) AS c(run_id, key, request_hash, first_seq, last_seq, digest)
+    FROM unnest(%(receipt_runs)b::TEXT[], %(receipt_keys)b::BYTEA[], %(receipt_hashes)b::BYTEA[], %(receipt_firsts)b::BIGINT[],
+                %(receipt_lasts)b::BIGINT[], %(receipt_digests)b::BYTEA[]) AS c(run_id, key, request_hash, first_seq, last_seq, digest)
     JOIN moved ON moved.run_id = c.run_id
 ), counted AS (
   INSERT INTO engines (region, run_id, engine, last_engine_seq)
   SELECT {r}, moved.run_id, n.engine, n.last_engine_seq
-    FROM unnest(%(engine_runs)s::TEXT[], %(engine_names)s::TEXT[], %(engine_seqs)s::BIGINT[]) AS n(run_id, engine, last_engine_seq)
+    FROM unnest(%(engine_runs)b::TEXT[], %(engine_names)b::TEXT[], %(engine_seqs)b::BIGINT[]) AS n(run_id, engine, last_engine_seq)
     JOIN moved ON moved.run_id = n.run_id
   ON CONFLICT (region, run_id, engine) DO UPDATE SET last_engine_seq = excluded.last_engine_seq
 )
 SELECT run_id FROM moved"""
+
+
+def _single(groups: Sequence[GroupWrite]) -> dict[str, Any] | None:
+    """The parameters of ``append_single_sql``, when the groups are one append of that kind."""
+    if len(groups) != 1:
+        return None
+    (group,) = groups
+    if len(group.records) != 1 or len(group.receipts) != 1 or group.engines:
+        return None
+    (receipt,) = group.receipts
+    return {
+        "run_id": group.run_id,
+        "seq": group.head.seq,
+        "old_digest": group.previous.digest,
+        "digest": group.head.digest,
+        "end_byte": group.head.record_bytes,
+        "terminal": group.head.terminal_seq,
+        "record": group.records[0],
+        "key": receipt.key,
+        "request_hash": receipt.request_hash,
+    }
 
 
 def append_params(groups: Sequence[GroupWrite]) -> dict[str, Any]:
