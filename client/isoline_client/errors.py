@@ -253,21 +253,26 @@ class ClientClosed(IsolineError):
 class ServerError(IsolineError):
     """What this version of the client has no class for."""
 
+    @property
+    def retryable(self) -> bool:
+        """Whether the server says that the same call may help later."""
+        return self.metadata.get("retryable") == "true"
+
 
 REASONS: Final[Mapping[str, type[IsolineError]]] = {
-    "INVALID_FIELD": InvalidRequest,
+    "VALIDATION_ERROR": InvalidRequest,
     "OVERLAY_NOT_ALLOWED": InvalidRequest,
     "PAGE_TOKEN_INVALID": InvalidRequest,
-    "TOO_LARGE": TooLarge,
+    "PAYLOAD_TOO_LARGE": TooLarge,
     "STATE_TOO_LARGE": TooLarge,
     "UNAUTHENTICATED": Unauthenticated,
-    "TENANT_MISMATCH": TenantMismatch,
-    "SCOPE_MISSING": ScopeMissing,
-    "RUN_NOT_FOUND": RunNotFound,
+    "ID_TENANT_MISMATCH": TenantMismatch,
+    "FORBIDDEN": ScopeMissing,
+    "NOT_FOUND": RunNotFound,
     "RUN_TERMINAL": RunTerminal,
     "SEQ_OUT_OF_RANGE": SeqOutOfRange,
     "PREFIX_MISMATCH": PrefixMismatch,
-    "REQUEST_ID_REUSED": RequestIdReused,
+    "IDEMPOTENCY_KEY_MISMATCH": RequestIdReused,
     "ENGINE_GAP": EngineGap,
     "ENGINE_COUNTER_REUSED": EngineCounterReused,
     "FORK_POINT_INVALID": ForkPointInvalid,
@@ -279,6 +284,7 @@ REASONS: Final[Mapping[str, type[IsolineError]]] = {
     "STORE_UNAVAILABLE": Unavailable,
     "OUTCOME_UNKNOWN": OutcomeUnknown,
     "CHAIN_BROKEN": ChainBroken,
+    "DAMAGED": Damaged,
 }
 """What each reason of the server becomes."""
 

@@ -24,11 +24,11 @@ REQUEST_ID_BYTES: Final = 18
 CALL_TIMEOUT_S: Final = 30.0
 """One call, every try and pause of it included."""
 
-TRIES_MAX: Final = 64
-"""Tries of one call. The deadline ends most calls sooner; this ends one whose every try fails at once."""
-
 TRY_S_MIN: Final = 2.0
 """Less time than this is not kept back for another server."""
+
+SERVER_ERROR_TRIES_MAX: Final = 4
+"""Tries that end in an internal error of the server. It may be a passing one; if it is not, the caller should learn of it soon."""
 
 PAUSE_FIRST_S: Final = 0.05
 PAUSE_MAX_S: Final = 2.0

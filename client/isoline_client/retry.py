@@ -28,7 +28,7 @@ class Verdict(Enum):
 _LAW: Final[tuple[tuple[type[IsolineError], Verdict], ...]] = (
     (errors.HeadContended, Verdict.LATER),
     (errors.TooManyWaiting, Verdict.LATER),
-    (errors.OutcomeUnknown, Verdict.LATER),
+    (errors.OutcomeUnknown, Verdict.ELSEWHERE),
     (errors.Unavailable, Verdict.ELSEWHERE),
     (errors.DeadlineExceeded, Verdict.ELSEWHERE),
 )
@@ -37,12 +37,14 @@ _NOT_ABOUT_THE_CHANGE: Final = (errors.Unauthenticated, errors.PermissionDenied,
 
 
 def verdict(error: IsolineError) -> Verdict:
-    """Look the error up in the law; what is not in it is final."""
+    """Look the error up in the law; what is not in it is final, unless a server newer than this client says otherwise."""
+    if isinstance(error, errors.ServerError) and error.retryable:
+        return Verdict.LATER
     return next((found for kind, found in _LAW if isinstance(error, kind)), Verdict.FINAL)
 
 
 class Attempts:
-    """The tries of one call: counts them, and knows when the time is up.
+    """The tries of one call: counts them, and knows when the time is up. Time and the growing pauses are what bounds them.
 
     ``request_id`` is that of a changing call, else None. ``restart`` begins a new budget, for streams that made progress.
     """
@@ -73,7 +75,8 @@ class Attempts:
         self._tries += 1
         self._in_doubt |= not errors.surely_not_carried_out(error)
         found = verdict(error)
-        if found is Verdict.FINAL or self._tries >= limits.TRIES_MAX or self.remaining_s <= 0:
+        hopeless = isinstance(error, errors.ServerError) and self._tries >= limits.SERVER_ERROR_TRIES_MAX
+        if found is Verdict.FINAL or hopeless or self.remaining_s <= 0:
             self._give_up(error)
         return found
 

@@ -60,8 +60,8 @@ class _LoopThread:
             while (item := self.run(ahead.next())) is not None:
                 yield item
         finally:
-            if not self.stopped:
-                self.run(ahead.close())
+            if not self.stopped:  # not waited for: a forgotten iterator may be collected in the loop's own thread
+                asyncio.run_coroutine_threadsafe(ahead.close(), self._loop)
 
     def stop(self) -> None:
         if self.stopped:

@@ -1,7 +1,10 @@
+import contextlib
+
 import pytest
 from client.test_errors import leaves
 from isoline_client import errors, limits
 from isoline_client.retry import Attempts, Verdict, verdict
+from isoline_server.api.status import STATUS
 
 
 class Clock:
@@ -27,7 +30,19 @@ def test_only_a_busy_server_and_a_contended_head_are_tried_again():
     assert again == leaves(errors.Busy) | {errors.HeadContended}
 
 
-@pytest.mark.parametrize("kind", [errors.Unavailable, errors.DeadlineExceeded])
+def test_the_server_and_the_client_agree_on_what_may_be_tried_again():
+    theirs = {mapped.reason for mapped in STATUS.values() if mapped.retryable}
+    assert {reason for reason, kind in errors.REASONS.items() if verdict(kind()) is not Verdict.FINAL} == theirs
+
+
+def test_an_internal_error_is_tried_again_a_few_times_only(clock):
+    attempts, error = Attempts(30, clock=clock), errors.ServerError(code="INTERNAL", metadata={"retryable": "true"})
+    fail(attempts, error, limits.SERVER_ERROR_TRIES_MAX - 1)
+    with pytest.raises(errors.ServerError):
+        attempts.failed(error)
+
+
+@pytest.mark.parametrize("kind", [errors.Unavailable, errors.DeadlineExceeded, errors.OutcomeUnknown])
 def test_a_server_that_is_away_or_silent_is_left_for_another(kind):
     assert verdict(kind()) is Verdict.ELSEWHERE
 
@@ -63,9 +78,13 @@ def test_no_pause_is_made_that_leaves_no_time(clock):
         fail(attempts, errors.Unavailable(), 1)
 
 
-def test_tries_are_bounded_even_when_time_is_not(clock):
-    with pytest.raises(errors.Unavailable):
-        fail(Attempts(float("inf"), clock=clock), errors.Unavailable(), limits.TRIES_MAX)
+def test_pauses_alone_bound_the_tries_of_a_patient_call(clock):
+    attempts, tries = Attempts(300, clock=clock), 0
+    with contextlib.suppress(errors.Unavailable):
+        while tries := tries + 1:
+            attempts.failed(errors.Unavailable())
+            clock.now += attempts.pause_s(errors.Unavailable())
+    assert 150 < tries < 320
 
 
 def test_half_of_the_time_is_kept_for_another_server_while_it_is_worth_it(clock):

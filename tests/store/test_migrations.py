@@ -296,10 +296,8 @@ def test_eight_threads_run_each_step_once(new_url):
 @pytest.mark.parametrize(
     ("stop_after", "steps"),
     [
-        ("CREATE TABLE IF NOT EXISTS isoline_migration_lease", ALL_STEPS),
         ("CREATE TABLE IF NOT EXISTS isoline_schema_version", ALL_STEPS),
         ("CREATE TABLE IF NOT EXISTS runs", ALL_STEPS),
-        ("CREATE INDEX IF NOT EXISTS runs_by_tenant", ALL_STEPS[1:]),
         ("SET version_num='0004'", ALL_STEPS[4:]),
         ("SET version_num='0007'", ()),
     ],

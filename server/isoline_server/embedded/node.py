@@ -49,6 +49,7 @@ class Node:
         self.dir = installation.folder.node(name)
         self._installation = installation
         self._port: int | None = None
+        self._preferred: int | None = None
         self._log = installation.folder.log(name)
         self.process = PostgresProcess(
             identity=installation.identity,
@@ -112,26 +113,30 @@ class Node:
 
         Without ``--write-recovery-conf``: it would write the primary's port of today where it overrules our settings file.
         """
+        self._preferred = self._port_of_last_time()
         new = self._new_folder()
         source = replication_conninfo(primary_port=primary.port, passfile=self._installation.folder.passfile)
         way = ["--wal-method=stream", "--checkpoint=fast", f"--slot={slot}", "--no-password"]
         self._run_tool(
             "pg_basebackup", f"--pgdata={new}", f"--dbname={source} application_name=copy.of.{self.name}", *way
         )
+        write_private(new / CONF_NAME, "", self._installation.identity)  # it was the primary's
         write_private(new / "standby.signal", "", self._installation.identity)
         replace_folder(new, self.dir)
 
-    def start(self, settings: Mapping[str, str], *, check: Callable[[], None] = lambda: None) -> None:
+    def start(
+        self, settings: Mapping[str, str], *, within_s: float = READY_S, check: Callable[[], None] = lambda: None
+    ) -> None:
         """Start and wait until it accepts connections. ``check`` is called meanwhile and raises to give up early."""
         clear_leftovers(self.dir)
-        keep, preferred = self._port, self._port_of_last_time()
+        keep, preferred = self._port, self._port_of_last_time() or self._preferred
         deadline = time.monotonic() + _PATIENCE_S
         while True:
             port = keep or choose_port(preferred)
             self._configure(settings, port)
             try:
                 self.process.spawn()
-                self.process.wait_ready(within_s=READY_S, check=check)
+                self.process.wait_ready(within_s=within_s, check=check)
             except (PortTaken, MemoryStillHeld) as error:
                 if time.monotonic() > deadline:
                     raise

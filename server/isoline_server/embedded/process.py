@@ -25,8 +25,8 @@ from isoline_server.embedded.errors import EmbeddedPostgresError, MemoryStillHel
 from isoline_server.embedded.identity import Identity
 from isoline_server.embedded.leftovers import KILL_S, kill_tree, read_pid_file
 
-READY_S: Final = 60.0
-"""Bounds the recovery after a crash: replaying a gigabyte of WAL takes some ten seconds on a laptop."""
+READY_S: Final = 300.0
+"""Bounds the recovery after a crash: a gigabyte of WAL takes some ten seconds to replay, on a slow disk minutes. Killing it would not help."""
 STOP_S: Final = 30.0
 TOOL_S: Final = 300.0
 """Bounds a copy of the primary, the longest of the tools."""
@@ -51,15 +51,11 @@ def attempt(identity: Identity, argv: list[str]) -> bool:
     return _finish(child, within_s=_ATTEMPT_S) == 0
 
 
-def run_tool(
-    identity: Identity, argv: list[str], *, folder: Path, log: Path, environment: Mapping[str, str] | None = None
-) -> None:
+def run_tool(identity: Identity, argv: list[str], *, folder: Path, log: Path) -> None:
     """Run initdb or pg_basebackup to its end; its output goes to a log of its own, shown if it fails."""
     name = Path(argv[0]).name
     with log.open("wb") as output:
-        child = _spawn(
-            identity, argv, folder=folder, output=output, environment=environment, death_signal=signal.SIGTERM
-        )
+        child = _spawn(identity, argv, folder=folder, output=output, death_signal=signal.SIGTERM)
     code = _finish(child, within_s=TOOL_S)
     if code is None:
         raise EmbeddedPostgresError(f"{name} did not finish within {TOOL_S:.0f} s", log_tail=tail_of(log))
@@ -160,7 +156,6 @@ def _spawn(
     *,
     folder: Path,
     output: IO[bytes] | int,
-    environment: Mapping[str, str] | None = None,
     death_signal: signal.Signals = signal.SIGINT,
 ) -> subprocess.Popen[bytes]:
     order = {
@@ -177,7 +172,7 @@ def _spawn(
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=subprocess.STDOUT,
-            env=clean_environment(environment),
+            env=clean_environment(),
             # Ctrl-C in the terminal is for us: we stop the servers in the right order.
             start_new_session=True,
         )

@@ -90,7 +90,7 @@ class Standby:
     def _follow(self, settings: Mapping[str, str]) -> None:
         self._wait_slot_free()
         try:
-            self.node.start(settings, check=self._raise_if_hopeless)
+            self.node.start(settings, within_s=FOLLOW_S, check=self._raise_if_hopeless)
             self._wait("it does not stream from the primary", self._streams, within_s=FOLLOW_S)
         except BaseException:
             self.node.process.kill()

@@ -93,7 +93,7 @@ def show_regions(database: str) -> str:
 def show_survival_goal(database: str) -> str:
     """``zone`` or ``region``, in the column ``survival_goal``; an error if the database has no regions.
 
-    https://www.cockroachlabs.com/docs/v26.2/show-survival-goal
+    https://www.cockroachlabs.com/docs/v26.2/sql-grammar#show_survival_goal_stmt
     """
     return f"SHOW SURVIVAL GOAL FROM DATABASE {_quoted(database, 'database')}"
 
@@ -122,7 +122,7 @@ def read_seconds_ago(seconds: int) -> str:
 def unlock_schema(table: str) -> str:
     """Allow changes to a table that was made with ``schema_locked``, the default since v26.1. Must be sent alone, without a transaction.
 
-    https://www.cockroachlabs.com/docs/v26.2/alter-table#table-storage-parameters
+    https://www.cockroachlabs.com/docs/v26.2/with-storage-parameter#table-parameters
     """
     return f"ALTER TABLE {_quoted(table, 'table')} SET (schema_locked = false)"
 
@@ -130,7 +130,7 @@ def unlock_schema(table: str) -> str:
 def lock_schema(table: str) -> str:
     """Undo ``unlock_schema`` after the change. Must be sent alone, without a transaction.
 
-    https://www.cockroachlabs.com/docs/v26.2/alter-table#table-storage-parameters
+    https://www.cockroachlabs.com/docs/v26.2/with-storage-parameter#table-parameters
     """
     return f"ALTER TABLE {_quoted(table, 'table')} SET (schema_locked = true)"
 

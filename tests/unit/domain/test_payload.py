@@ -86,6 +86,7 @@ def test_what_every_reader_sees_alike_is_accepted(payload):
         (b'{"a":"\\uDE00\\uD83D"}', "half of a surrogate pair"),
         (b'{"a":[{"\\udfff":1}]}', "half of a surrogate pair"),
         (nested(limits.PAYLOAD_DEPTH_MAX + 1), "nested at most 64 deep"),
+        (b'{"a":' + b"[" * 64 + b"]" * 64 + b"}", "nested at most 64 deep"),
         (b'{"a":' + b"[" * 500_000, "nested at most 64 deep"),
     ],
 )

@@ -415,16 +415,24 @@ def name_of(value, members):
     return next((value[member] for member in members if member in value), None) if isinstance(value, dict) else None
 
 
-NAMED = st.fixed_dictionaries({}, optional={"voter": NAMES, "userId": NAMES, "messageId": NAMES})
-LIST_WRITES = st.tuples(
-    NAMED | st.just(1), st.sampled_from(["append", "feedback", "votes", "votes", "message", "message"])
+ENTRIES = st.sampled_from(
+    [
+        {"voter": "u", "messageId": "m"},
+        {"voter": "v", "messageId": "m"},
+        {"userId": "u", "messageId": "n"},
+        {"voter": "v"},
+        {"messageId": "n"},
+        {},
+        1,
+    ]
 )
-WHOLE_WRITES = st.tuples(st.lists(NAMED, max_size=4) | st.just("text"), st.just("replace"))
+LIST_WRITES = st.lists(st.tuples(ENTRIES, st.sampled_from(["append", "votes", "message"])), max_size=25)
 
 
 @settings(deadline=None, max_examples=200)
-@given(st.lists(LIST_WRITES | LIST_WRITES | LIST_WRITES | WHOLE_WRITES, max_size=20))
-def test_g4_lists_fold_as_the_naive_reducers_do(writes):
+@given(st.lists(ENTRIES, max_size=8) | st.just("text"), LIST_WRITES, LIST_WRITES)
+def test_g4_lists_fold_as_the_naive_reducers_do(before, first, second):
+    writes = [*first, (before, "replace"), *second]
     expected = None
     for value, reducer in writes:
         expected = naive_channel(expected, value, reducer)

@@ -44,7 +44,7 @@ WHO: Final = """
 SELECT holder, CAST(EXTRACT(EPOCH FROM expires_at - now()) AS FLOAT) AS left_s FROM isoline_migration_lease WHERE name = 'schema'
 """
 
-POLL_S: Final = 0.5
+POLL_S: Final = 0.2
 HOLDER_CHARS_MAX: Final = 255
 
 
