@@ -73,7 +73,10 @@ class Run:
         freshness: Freshness = "latest",
         known: Position | None = None,
     ) -> AsyncGenerator[Event, None]:
-        """Read events in order. ``known`` is a position seen elsewhere: what is read extends it, or the read fails."""
+        """Read events in order. ``known`` is a position seen elsewhere: what is read extends it, or the read fails.
+
+        A read that may be left early belongs into ``contextlib.aclosing``, so that the server stops sending at once.
+        """
         async with aclosing(self.read_pages(from_seq, until_seq, freshness=freshness, known=known)) as pages:
             async for page in pages:
                 for event in page:

@@ -1,4 +1,4 @@
-"""The server's commands of ``isoline``: serve, migrate, key. They parse arguments and call; nothing is decided here.
+"""The server's commands of ``isoline``: serve, migrate, key, up, down. They parse arguments and call; nothing is decided here.
 
 Registered through the entry point group ``isoline.commands``, so that neither the server nor the client imports the other.
 """
@@ -23,12 +23,20 @@ ConfigOption = Annotated[
     ),
 ]
 
+DataDirOption = Annotated[
+    Path,
+    typer.Option("--data-dir", envvar="ISOLINE_DATA_DIR", help="Folder of the local cluster.", file_okay=False),
+]
+DATA_DIR_DEFAULT = Path("~/.local/share/isoline")
+
 
 def register(app: typer.Typer) -> None:
     """Add the server's commands."""
     app.command()(serve)
     app.command()(migrate)
     app.command()(key)
+    app.command()(up)
+    app.command()(down)
 
 
 def serve(
@@ -93,3 +101,66 @@ def key(
     made = secrets.token_urlsafe(32)
     typer.echo(f"# give this to the client, it is not shown again: {made}", err=True)
     typer.echo(f'[[api_keys]]\nsha256 = "{hashlib.sha256(made.encode()).hexdigest()}"\ntenant = "{tenant}"')
+
+
+def up(
+    data_dir: DataDirOption = DATA_DIR_DEFAULT,
+    regions: Annotated[
+        str | None,
+        typer.Option(help="Comma-separated codes, the leading one first. [default: as last time, else eu,us,ap]"),
+    ] = None,
+    ephemeral: Annotated[
+        bool,
+        typer.Option(
+            "--ephemeral",
+            help="Use a temporary folder, removed at the end. Survives any killed process, not a power cut.",
+        ),
+    ] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="When everything serves, print one JSON line instead of text.")
+    ] = False,
+    exit_with_parent: Annotated[
+        bool,
+        typer.Option(
+            "--exit-with-parent",
+            help="Stop when the process that started this one ends; also, when standard input is a pipe, at its end.",
+        ),
+    ] = False,
+) -> None:
+    r"""Run a whole cluster on this machine until SIGTERM or Ctrl-C: PostgreSQL, a hot standby and a server for each region.
+
+    What dies is started again, and everything ends with this process, even if it is killed. Data, regions and free ports are kept in
+    the data folder, and `isoline down` stops it. While it runs, cluster.json in the folder holds what --json prints:
+
+    \b
+      {"pid": 1, "regions": {"eu": {"address": "127.0.0.1:7100", "pid": 2}, ...}, "config": "...", "data_dir": "..."}
+    """
+    from isoline_server.local_cluster import ClusterError, Order, end_with_parent, run_cluster
+
+    if exit_with_parent:
+        end_with_parent()
+    from isoline_server.domain.errors import IsolineError
+    from isoline_server.embedded import EmbeddedPostgresError
+    from isoline_server.store.migrate import LeaseBusy, SchemaMismatch
+
+    chosen = None if ephemeral and data_dir == DATA_DIR_DEFAULT else data_dir.expanduser().resolve()
+    try:
+        run_cluster(
+            Order(data_dir=chosen, regions=regions, ephemeral=ephemeral),
+            on_ready=lambda record: typer.echo(record.to_json() if as_json else record.to_text()),
+        )
+    except (ClusterError, EmbeddedPostgresError, IsolineError, SchemaMismatch, LeaseBusy, OSError, ValueError) as error:
+        typer.echo(f"isoline up: {error}", err=True)
+        raise typer.Exit(1) from None
+
+
+def down(data_dir: DataDirOption = DATA_DIR_DEFAULT) -> None:
+    """Stop the cluster that `isoline up` runs over a data folder, and wait until it is gone. The data stay."""
+    from isoline_server.local_cluster import ClusterError, stop_cluster
+
+    try:
+        pid = stop_cluster(data_dir.expanduser().resolve())
+    except (ClusterError, OSError) as error:
+        typer.echo(f"isoline down: {error}", err=True)
+        raise typer.Exit(1) from None
+    typer.echo(f"stopped (pid {pid})")

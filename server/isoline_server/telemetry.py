@@ -18,6 +18,14 @@ REPEATED: Final = "isoline.repeated"
 SOURCE: Final = "isoline.source"
 REGION: Final = "isoline.region"
 
+DB_SYSTEM: Final = "db.system.name"
+DB_OPERATION: Final = "db.operation.name"
+DB_STATUS: Final = "db.response.status_code"
+ERROR_TYPE: Final = "error.type"
+
+statement_duration_s = _meter.create_histogram(
+    "db.client.operation.duration", unit="s", description="Duration of a statement"
+)
 call_duration_s = _meter.create_histogram("rpc.server.call.duration", unit="s", description="Duration of a call")
 chain_breaks = _meter.create_counter(
     "isoline.chain.breaks", description="Records that did not extend their chain, by where they were read"

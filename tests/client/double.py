@@ -128,8 +128,9 @@ class World:
 class Double(log_grpc.LogServiceServicer, host_grpc.HostServiceServicer):
     """One server. ``seen`` are the requests as they came; ``plan`` says how the next calls of a method shall fail."""
 
-    def __init__(self, world: World, *, page_events=3, heartbeat_s=0.02):
+    def __init__(self, world: World, *, page_events=3, heartbeat_s=0.02, credentials=None):
         self.world = world
+        self.credentials = credentials
         self.page_events = page_events
         self.heartbeat_s = heartbeat_s
         self.seen: list[tuple[str, object]] = []
@@ -157,7 +158,10 @@ class Double(log_grpc.LogServiceServicer, host_grpc.HostServiceServicer):
         self._server = grpc.aio.server()
         log_grpc.add_LogServiceServicer_to_server(self, self._server)
         host_grpc.add_HostServiceServicer_to_server(self, self._server)
-        self._port = self._server.add_insecure_port(self.address)
+        if self.credentials is None:
+            self._port = self._server.add_insecure_port(self.address)
+        else:
+            self._port = self._server.add_secure_port(self.address, self.credentials)
         await self._server.start()
         return self
 

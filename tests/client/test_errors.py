@@ -1,4 +1,5 @@
 import pickle
+from collections import defaultdict
 
 import grpc
 import isoline_client
@@ -27,6 +28,14 @@ def test_every_error_of_the_server_has_a_class_here_that_carries_its_values(kind
     assert error.metadata == told
     own = set(getattr(type(error), "__dataclass_fields__", {})) - set(errors.IsolineError.__dataclass_fields__)
     assert {name: str(getattr(error, name)) for name in own & told.keys()} == dict.fromkeys(own & told.keys(), "7")
+
+
+def test_no_class_waits_for_a_value_that_the_server_does_not_tell():
+    told = defaultdict(set, {errors.OutcomeUnknown: {"request_id"}})
+    for kind, mapped in STATUS.items():
+        told[errors.REASONS[mapped.reason]] |= set(getattr(kind, "__dataclass_fields__", {}))
+    for kind, values in told.items():
+        assert set(kind.__dataclass_fields__) - set(errors.IsolineError.__dataclass_fields__) <= values
 
 
 def test_there_is_no_reason_that_the_server_does_not_give():

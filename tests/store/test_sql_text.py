@@ -11,10 +11,9 @@ import pkgutil
 import re
 from pathlib import Path
 
+import isoline_server.store
 import pglast
 import pytest
-
-import isoline_server.store
 from isoline_server.domain.errors import InvalidField
 from isoline_server.store import cockroach
 from isoline_server.store.migrations import ddl, lease, versions
@@ -40,14 +39,21 @@ NOT_STATEMENTS = {"is_cockroach", "check_region_name", "code_literal", "region_l
 
 
 def revision_texts():
-    modules = [importlib.import_module(f"{versions.__name__}.{found.name}") for found in pkgutil.iter_modules(versions.__path__)]
+    modules = [
+        importlib.import_module(f"{versions.__name__}.{found.name}")
+        for found in pkgutil.iter_modules(versions.__path__)
+    ]
     return {module.__name__.rpartition(".")[2]: module.DDL for module in modules}
 
 
 def store_modules():
     """Every module of the store but those that only Alembic may load, and the one that holds no shared text."""
     names = [found.name for found in pkgutil.walk_packages(isoline_server.store.__path__, "isoline_server.store.")]
-    return [importlib.import_module(name) for name in names if not name.endswith((".env", ".cockroach")) and ".versions" not in name]
+    return [
+        importlib.import_module(name)
+        for name in names
+        if not name.endswith((".env", ".cockroach")) and ".versions" not in name
+    ]
 
 
 def shared_texts():
@@ -133,7 +139,11 @@ def golden(name):
 
 @pytest.mark.parametrize("name", ["", "US-EAST1", "1st", "-a", "a_b", "a b", 'a"', "a'", "a;b", "a" * 64, "ä", "a\n"])
 def test_a_region_that_is_not_a_name_is_refused(name):
-    for call in (cockroach.region_literal, cockroach.check_region_name, lambda text: cockroach.add_region("isoline", text)):
+    for call in (
+        cockroach.region_literal,
+        cockroach.check_region_name,
+        lambda text: cockroach.add_region("isoline", text),
+    ):
         with pytest.raises(InvalidField) as refusal:
             call(name)
         assert refusal.value.field == "region"
@@ -199,7 +209,11 @@ LOOKS_LIKE_SQL = re.compile(rf"\s*({VERBS})\b")
 
 def forbidden_in(sql):
     text = " ".join(sql.split())
-    return [phrase for phrase in FORBIDDEN if re.search(rf"(?<!\w){re.escape(phrase)}" + ("" if phrase.endswith("y") else r"(?!\w)"), text, re.IGNORECASE)]
+    return [
+        phrase
+        for phrase in FORBIDDEN
+        if re.search(rf"(?<!\w){re.escape(phrase)}" + ("" if phrase.endswith("y") else r"(?!\w)"), text, re.IGNORECASE)
+    ]
 
 
 def literals(path):
@@ -209,7 +223,10 @@ def literals(path):
     for node in ast.walk(tree):
         if isinstance(node, ast.JoinedStr) and id(node) not in skipped:
             skipped |= {id(part) for part in node.values}
-            yield node.lineno, "".join(str(part.value) if isinstance(part, ast.Constant) else "x" for part in node.values)
+            yield (
+                node.lineno,
+                "".join(str(part.value) if isinstance(part, ast.Constant) else "x" for part in node.values),
+            )
     for node in ast.walk(tree):
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in skipped:
             yield node.lineno, node.value

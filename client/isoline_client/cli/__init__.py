@@ -1,0 +1,20 @@
+"""The command line. ``main`` is the console script ``isoline``; everything else is imported when it runs.
+
+``program`` puts the commands together, ``servers`` finds the addresses, ``session`` runs a command and says how it ended, ``output`` and
+``documents`` show results. The other modules are the commands, one file a group, and what is too long to stand in one: ``lines`` and
+``feed`` read events for ``append``, ``engine`` makes it resumable, ``proof`` is the work of ``verify``.
+"""
+
+import sys
+
+
+def main() -> None:
+    """Run ``isoline`` with the process's arguments."""
+    try:
+        from isoline_client.cli.program import make_app
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] in {"isoline", "isoline_client"}:
+            raise
+        sys.stderr.write(f"isoline: the command line needs {error.name}: pip install 'isoline[cli]'\n")
+        sys.exit(2)
+    make_app()()

@@ -144,9 +144,10 @@ class Reading:
         if mark.digest != known.digest:
             raise PrefixMismatch(known.seq, known.digest.hex(), mark.digest.hex())
 
-    async def pages(self, run: Run, from_seq: int, until_seq: int) -> AsyncGenerator[Page]:
-        """The records of ``[from_seq, until_seq)``, which the run must reach, in verified pages."""
-        before = await self._anchor(run, from_seq - 1)
+    async def pages(self, run: Run, from_seq: int, until_seq: int, before: Mark | None = None) -> AsyncGenerator[Page]:
+        """The records of ``[from_seq, until_seq)``, which the run must reach, in verified pages. ``before`` is the mark at ``from_seq - 1``,
+        when it is at hand from an earlier page."""
+        before = before or await self._anchor(run, from_seq - 1)
         for part in lineage.resolve(run, from_seq, until_seq):
             while before.seq + 1 < part.end_seq:
                 page = await self._page(run, part, before)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from isoline_server.domain import limits
 from isoline_server.domain.errors import Draining, SeqOutOfRange, TooManyWaiting
 from isoline_server.domain.ids import RunId
-from isoline_server.domain.run import Freshness
+from isoline_server.domain.run import Freshness, Mark
 from isoline_server.operations.ports import LogReader, StoreRetryable
 from isoline_server.operations.reading import Known, Page, Reading
 
@@ -118,9 +118,10 @@ async def tail_events(
     hub._watch(command.run_id, waker)  # noqa: SLF001 - the hub and its tails are one module
     try:
         next_seq, until_seq = command.from_seq, run.head.seq + 1
+        last: Mark | None = None
         while True:
-            async for page in reading.pages(run, next_seq, until_seq):
-                next_seq = page.last.seq + 1
+            async for page in reading.pages(run, next_seq, until_seq, last):
+                next_seq, last = page.last.seq + 1, page.last
                 yield TailStep(page=page, caught_up=next_seq >= max(until_seq, hub.head_seq(command.run_id) + 1))
             if command.stop_at_terminal and await _ended(reading, command.run_id, next_seq):
                 return

@@ -19,11 +19,13 @@ from enum import Enum
 from typing import Any, Final
 
 import psycopg
+from opentelemetry.trace import SpanKind
 from psycopg import errors as pg_errors
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 from sqlalchemy.pool import NullPool
 
+from isoline_server import telemetry
 from isoline_server.operations.ports import StoreRetryable
 
 NOT_DONE: Final = frozenset({"40001", "40P01", "55P03", "53300", "57P03", "25006", "08001", "08004"})
@@ -71,7 +73,7 @@ class Database:
 
     async def open(self) -> None:
         """Connect once and find out what answers. Raises ``StoreRetryable``."""
-        rows = await self.fetch("SELECT version()")
+        rows = await self.fetch("version", "SELECT version()")
         self.is_cockroach = "CockroachDB" in rows[0][0]
 
     async def close(self) -> None:
@@ -81,22 +83,40 @@ class Database:
             await self._idle.pop().outer.close()
         await self._engine.dispose()
 
-    async def fetch(self, sql: str, params: Mapping[str, Any] | Sequence[Any] | None = None) -> list[tuple[Any, ...]]:
-        """Run one statement and return its rows (none for a statement without a result).
+    async def fetch(
+        self, operation: str, sql: str, params: Mapping[str, Any] | Sequence[Any] | None = None
+    ) -> list[tuple[Any, ...]]:
+        """Run one statement and return its rows (none for a statement without a result). ``operation`` names it for traces and metrics.
 
         Raises ``StoreRetryable`` or ``UniqueKey``; any other driver error comes out as it is, and is a defect.
         """
-        async with self._slots:
-            held = await self._take()
-            try:
-                rows = await self._run(held, sql, params)
-            except BaseException as error:
-                await self._drop_or_keep(held, error)
-                if isinstance(error, psycopg.Error):
-                    raise _meaning(error, broken=held.driver.broken or held.driver.closed) from error
-                raise
-            self._keep(held)
-            return rows
+        started_s = time.perf_counter()
+        span = telemetry.tracer.start_span(operation, kind=SpanKind.CLIENT, attributes=self._attributes(operation))
+        try:
+            async with self._slots:
+                return await self._fetch(sql, params)
+        except Exception as error:
+            span.set_attribute(telemetry.ERROR_TYPE, type(error).__name__)
+            raise
+        finally:
+            span.end()
+            telemetry.statement_duration_s.record(time.perf_counter() - started_s, self._attributes(operation))
+
+    def _attributes(self, operation: str) -> dict[str, str]:
+        system = "cockroachdb" if self.is_cockroach else "postgresql"
+        return {telemetry.DB_SYSTEM: system, telemetry.DB_OPERATION: operation}
+
+    async def _fetch(self, sql: str, params: Mapping[str, Any] | Sequence[Any] | None) -> list[tuple[Any, ...]]:
+        held = await self._take()
+        try:
+            rows = await self._run(held, sql, params)
+        except BaseException as error:
+            await self._drop_or_keep(held, error)
+            if isinstance(error, psycopg.Error):
+                raise _meaning(error, broken=held.driver.broken or held.driver.closed) from error
+            raise
+        self._idle.append(held)
+        return rows
 
     async def _run(
         self, held: _Held, sql: str, params: Mapping[str, Any] | Sequence[Any] | None
@@ -131,13 +151,10 @@ class Database:
             raw.add_notice_handler(lambda notice: _note(held, notice))
         return held
 
-    def _keep(self, held: _Held) -> None:
-        self._idle.append(held)
-
     async def _drop_or_keep(self, held: _Held, error: BaseException) -> None:
         healthy = isinstance(error, psycopg.Error) and not (held.driver.broken or held.driver.closed)
         if healthy and getattr(error, "sqlstate", None) != "25006" and not self._closed:
-            self._keep(held)
+            self._idle.append(held)
         else:
             await _discard(held)
 

@@ -15,22 +15,35 @@ from alembic import command
 from alembic.config import Config
 from alembic.script import ScriptDirectory
 from alembic.util import CommandError
-from sqlalchemy import Connection, NullPool, create_engine, false, select
+from sqlalchemy import Connection, NullPool, create_engine, false, make_url, select
 from sqlalchemy.exc import DBAPIError, ProgrammingError
 
 from isoline_server.domain.errors import InvalidField
 from isoline_server.store import cockroach
 from isoline_server.store.migrations import ddl
 from isoline_server.store.migrations import regions as database_regions
-from isoline_server.store.migrations.lease import HOLDER_CHARS_MAX, Lease, LeaseBusy, LeaseLost, held_lease
-from isoline_server.store.migrations.regions import RegionsMissing
+from isoline_server.store.migrations.errors import (
+    DatabaseFailed,
+    ForeignTable,
+    LeaseBusy,
+    LeaseLost,
+    MigrationError,
+    RegionsMissing,
+    SchemaMismatch,
+    SchemaOutdated,
+    SchemaTooNew,
+    WrongDialect,
+)
+from isoline_server.store.migrations.lease import HOLDER_CHARS_MAX, Lease, held_lease
 from isoline_server.store.migrations.rerun import rerun, sqlstate
 from isoline_server.store.tables import metadata
 
 __all__ = [
+    "DatabaseFailed",
     "ForeignTable",
     "LeaseBusy",
     "LeaseLost",
+    "MigrationError",
     "MigrationReport",
     "RegionsMissing",
     "SchemaMismatch",
@@ -46,56 +59,14 @@ __all__ = [
 Progress = Callable[[str], None]
 
 UNDEFINED_TABLE: Final = "42P01"
+CONNECT_TIMEOUT_S: Final = 10
+"""Unless the URL says otherwise. A black hole would hold a start-up for minutes."""
 WAIT_S: Final = 600.0
 """How long to wait for another runner: longer than a deployment is patient, so that its own message comes first."""
 
 _SAID_EVERY_TIME: Final = ("Context impl ", "Will assume ")
 _ALEMBIC_LOCK = threading.Lock()
 """Alembic keeps the running environment and its loggers in globals: one revision at a time in this process, whatever the database."""
-
-
-class SchemaMismatch(Exception):
-    """The schema of the database is not the one that this server was written for."""
-
-    def __init__(self, message: str, found: str | None, expected: str) -> None:
-        self.found, self.expected = found, expected
-        super().__init__(message)
-
-
-class SchemaOutdated(SchemaMismatch):
-    """The database lacks revisions that this server needs."""
-
-    def __init__(self, found: str | None, expected: str) -> None:
-        state = "has no schema yet" if found is None else f"has schema {found}"
-        super().__init__(
-            f"the database {state}, and this server needs {expected}: run isoline migrate", found, expected
-        )
-
-
-class SchemaTooNew(SchemaMismatch):
-    """The database has a revision that this server has never heard of."""
-
-    def __init__(self, found: str, expected: str) -> None:
-        super().__init__(
-            f"the database has schema {found}, which is newer than this server (it knows up to {expected}): upgrade the server",
-            found,
-            expected,
-        )
-
-
-class ForeignTable(Exception):
-    """A table with a name of ours was there before, and is something else."""
-
-    def __init__(self, table: str) -> None:
-        self.table = table
-        super().__init__(f"the table {table} exists and is not Isoline's: give Isoline a database of its own")
-
-
-class WrongDialect(Exception):
-    """The database is CockroachDB and the URL says PostgreSQL."""
-
-    def __init__(self) -> None:
-        super().__init__("this database is CockroachDB: its URL must begin with cockroachdb+psycopg://")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -135,7 +106,7 @@ def migrate(
     wait_s: float = WAIT_S,
     on_progress: Progress = lambda _: None,
 ) -> MigrationReport:
-    """Bring the database to ``expected_revision()``.
+    """Bring the database to ``expected_revision()``. What can stop it is a ``MigrationError``; see ``migrations/errors.py``.
 
     ``regions`` are CockroachDB's names of the regions, the primary one first; on PostgreSQL they are not used. ``holder`` names this runner
     for people. If another runner is at work, wait for it; if it is dead, take over when its lease of ``lease_ttl_s`` ends. A step may take
@@ -243,19 +214,20 @@ def _check_arguments(regions: Sequence[str], holder: str, lease_ttl_s: int) -> N
 
 @contextmanager
 def _connection(url: str) -> Iterator[Connection]:
-    """A connection on which every statement commits by itself, as CockroachDB wants its DDL."""
-    engine = create_engine(
-        url, poolclass=NullPool, isolation_level="AUTOCOMMIT", connect_args={"prepare_threshold": None}
-    )
+    """A connection on which every statement commits by itself, as CockroachDB wants its DDL. Its errors come out as ours."""
+    patience = {} if "connect_timeout" in make_url(url).query else {"connect_timeout": CONNECT_TIMEOUT_S}
+    options = {"prepare_threshold": None, **patience}
+    engine = create_engine(url, poolclass=NullPool, isolation_level="AUTOCOMMIT", connect_args=options)
     try:
-        connection = engine.connect()
+        with engine.connect() as connection:
+            yield connection
+    except DBAPIError as error:
+        raise DatabaseFailed(str(error.orig).strip(), sqlstate(error)) from error
     except AssertionError as error:
         # SQLAlchemy's PostgreSQL dialect asserts that it can read the version, and CockroachDB's it cannot.
         if cockroach.is_cockroach(str(error)):
             raise WrongDialect from error
         raise
-    with connection:
-        yield connection
 
 
 @contextmanager

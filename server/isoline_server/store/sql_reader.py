@@ -28,7 +28,7 @@ class SqlLogReader:
         self.source = source
 
     async def run(self, run_id: RunId) -> Run | None:
-        rows = await self._database.fetch(run_sql(home_of(run_id)), {"run_id": run_id})
+        rows = await self._database.fetch("run", run_sql(home_of(run_id)), {"run_id": run_id})
         if not rows:
             return None
         ranges = tuple(
@@ -39,13 +39,16 @@ class SqlLogReader:
         return _run(rows[0][:-3], ranges)
 
     async def mark(self, origin_run_id: RunId, seq: int) -> Mark | None:
-        rows = await self._database.fetch(mark_sql(home_of(origin_run_id)), {"run_id": origin_run_id, "seq": seq})
+        rows = await self._database.fetch(
+            "mark", mark_sql(home_of(origin_run_id)), {"run_id": origin_run_id, "seq": seq}
+        )
         return Mark(seq=seq, digest=rows[0][0], end_byte=rows[0][1]) if rows else None
 
     async def page(
         self, origin_run_id: RunId, from_seq: int, until_seq: int, *, start_byte: int, bytes_max: int, events_max: int
     ) -> RawPage:
         rows = await self._database.fetch(
+            "page",
             page_sql(home_of(origin_run_id)),
             {
                 "run_id": origin_run_id,
@@ -63,7 +66,9 @@ class SqlLogReader:
         )
 
     async def snapshot_at_or_before(self, origin_run_id: RunId, seq: int) -> Snapshot | None:
-        rows = await self._database.fetch(snapshot_sql(home_of(origin_run_id)), {"run_id": origin_run_id, "seq": seq})
+        rows = await self._database.fetch(
+            "snapshot", snapshot_sql(home_of(origin_run_id)), {"run_id": origin_run_id, "seq": seq}
+        )
         if not rows:
             return None
         found_seq, prefix_digest, state, state_digest = rows[0]
@@ -73,6 +78,7 @@ class SqlLogReader:
         found: list[Run] = []
         for region in self._regions:
             rows = await self._database.fetch(
+                "list_runs",
                 list_sql(region),
                 {
                     "tenant": tenant,
@@ -90,15 +96,15 @@ class SqlLogReader:
         heads: dict[RunId, int] = {}
         for region in sorted({home_of(run_id) for run_id in run_ids}):
             wanted = [run_id for run_id in run_ids if home_of(run_id) == region]
-            rows = await self._database.fetch(head_seqs_sql(region), {"run_ids": wanted})
+            rows = await self._database.fetch("head_seqs", head_seqs_sql(region), {"run_ids": wanted})
             heads.update((RunId(run_id), seq) for run_id, seq in rows)
         return heads
 
     async def status(self) -> ReplicaStatus:
         if self._database.is_cockroach:
-            await self._database.fetch("SELECT 1")
+            await self._database.fetch("status", "SELECT 1")
             return ReplicaStatus(is_leader=self.source is Source.LEADER, position=None, lag_ms=None)
-        (row,) = await self._database.fetch(STATUS_SQL)
+        (row,) = await self._database.fetch("status", STATUS_SQL)
         return ReplicaStatus(
             is_leader=not row[0], position=int(row[1]), lag_ms=None if row[2] is None else max(0, int(row[2]))
         )

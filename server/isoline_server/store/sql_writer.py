@@ -25,22 +25,22 @@ class SqlLogWriter:
         self._database = database
 
     async def append(self, region: Region, groups: Sequence[GroupWrite]) -> frozenset[RunId]:
-        rows = await self._write(append_sql(region), append_params(groups))
+        rows = await self._write("append", append_sql(region), append_params(groups))
         return frozenset(cast("RunId", row[0]) for row in rows)
 
     async def load_heads(self, region: Region, run_ids: Sequence[RunId]) -> Mapping[RunId, Head]:
-        rows = await self._database.fetch(heads_sql(region), {"run_ids": list(run_ids)})
+        rows = await self._database.fetch("load_heads", heads_sql(region), {"run_ids": list(run_ids)})
         return {
             RunId(run_id): Head(seq=seq, digest=digest, record_bytes=size, terminal_seq=terminal)
             for run_id, seq, digest, size, terminal in rows
         }
 
     async def load_receipts(self, region: Region, keys: Sequence[bytes]) -> Mapping[bytes, Receipt]:
-        rows = await self._database.fetch(receipts_sql(region), {"keys": list(keys)})
+        rows = await self._database.fetch("load_receipts", receipts_sql(region), {"keys": list(keys)})
         if rows and not self._database.is_cockroach:
             # A receipt may be visible though its commit's wait for the standbys was cut short (a backend killed, the primary restarted).
             # A commit that waits for the quorum now covers it, for the log is replicated in order.
-            await self._database.fetch("SELECT pg_logical_emit_message(true, 'isoline.barrier', '')")
+            await self._database.fetch("barrier", "SELECT pg_logical_emit_message(true, 'isoline.barrier', '')")
         found: dict[bytes, Receipt] = {}
         for key, request_hash, run_id, first_seq, last_seq, digest in rows:
             found[key] = Receipt(
@@ -52,14 +52,15 @@ class SqlLogWriter:
         self, region: Region, engines: Sequence[tuple[RunId, str]]
     ) -> Mapping[tuple[RunId, str], int]:
         params = {"run_ids": [run_id for run_id, _ in engines], "engines": [engine for _, engine in engines]}
-        rows = await self._database.fetch(engine_seqs_sql(region), params)
+        rows = await self._database.fetch("load_engine_seqs", engine_seqs_sql(region), params)
         return {(RunId(run_id), engine): last for run_id, engine, last in rows}
 
     async def insert_run(self, run: Run, receipt: Receipt, receipt_region: Region) -> None:
-        await self._write(insert_run_sql(run.home, receipt_region), _run_params(run, receipt))
+        await self._write("insert_run", insert_run_sql(run.home, receipt_region), _run_params(run, receipt))
 
     async def insert_snapshot(self, region: Region, run_id: RunId, snapshot: Snapshot) -> None:
         await self._database.fetch(
+            "insert_snapshot",
             insert_snapshot_sql(region),
             {
                 "run_id": run_id,
@@ -70,9 +71,9 @@ class SqlLogWriter:
             },
         )
 
-    async def _write(self, sql: str, params: Mapping[str, Any]) -> list[tuple[Any, ...]]:
+    async def _write(self, operation: str, sql: str, params: Mapping[str, Any]) -> list[tuple[Any, ...]]:
         try:
-            return await self._database.fetch(sql, params)
+            return await self._database.fetch(operation, sql, params)
         except UniqueKey as error:
             if error.constraint in {"receipts_pkey", "events_pkey"}:
                 raise KeySeen from error

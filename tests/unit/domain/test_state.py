@@ -70,6 +70,11 @@ def test_the_first_end_decides():
     assert status_behind(START, event("run.completed"), *late) == "completed"
 
 
+def test_an_ended_run_waits_for_nothing():
+    assert fold(EMPTY_STATE, [START, ASK, event("run.failed")]).waiting_node is None
+    assert fold(EMPTY_STATE, [START, event("run.failed"), ASK]).waiting_node is None
+
+
 def test_only_a_resume_or_an_end_leaves_a_pause():
     paused = [START, event("run.paused")]
     assert status_behind(*paused) == "paused"

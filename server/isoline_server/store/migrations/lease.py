@@ -13,6 +13,7 @@ from typing import Final
 from sqlalchemy import Connection, TextClause, text
 from sqlalchemy.exc import DBAPIError
 
+from isoline_server.store.migrations.errors import LeaseBusy, LeaseLost
 from isoline_server.store.migrations.rerun import rerun
 
 LEASE_TABLE_DDL: Final = """
@@ -46,24 +47,6 @@ SELECT holder, CAST(EXTRACT(EPOCH FROM expires_at - now()) AS FLOAT) AS left_s F
 
 POLL_S: Final = 0.2
 HOLDER_CHARS_MAX: Final = 255
-
-
-class LeaseLost(Exception):
-    """Another runner took the lease while a step was under way. What was done stays done; start again to do the rest."""
-
-    def __init__(self, holder: str) -> None:
-        self.holder = holder
-        super().__init__(
-            f"{holder} lost the migration lease to another runner; run isoline migrate again, with a longer lease if a step is slow"
-        )
-
-
-class LeaseBusy(Exception):
-    """Another runner is at work and stayed so for as long as we were willing to wait."""
-
-    def __init__(self, holder: str, waited_s: float) -> None:
-        self.holder, self.waited_s = holder, waited_s
-        super().__init__(f"{holder} is migrating this database; gave up after waiting {waited_s:.0f} s")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,17 +8,7 @@ from collections.abc import Sequence
 from sqlalchemy import Connection
 
 from isoline_server.store import cockroach
-
-
-class RegionsMissing(Exception):
-    """The tables are ``REGIONAL BY ROW``, which needs a database with regions, and none were given."""
-
-    def __init__(self, database: str) -> None:
-        self.database = database
-        super().__init__(
-            f"the CockroachDB database {database} has no regions; name them, the primary one first. Nodes are started with theirs: "
-            "cockroach start --locality=region=... (SHOW REGIONS FROM CLUSTER lists them)"
-        )
+from isoline_server.store.migrations.errors import RegionsMissing
 
 
 def missing_statements(connection: Connection, regions: Sequence[str]) -> list[str]:
