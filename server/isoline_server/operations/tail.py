@@ -66,7 +66,8 @@ class TailHub:
             except StoreRetryable:
                 continue
 
-    def _watch(self, run_id: RunId, waker: asyncio.Event) -> None:
+    def watch(self, run_id: RunId, waker: asyncio.Event) -> None:
+        """Have ``waker`` set whenever the run's head moves. Raises ``Draining`` or ``TooManyWaiting``."""
         if self.draining:
             raise Draining
         if self._streams >= limits.TAIL_STREAMS_MAX:
@@ -74,7 +75,8 @@ class TailHub:
         self._streams += 1
         self._watched.setdefault(run_id, _Watched()).wakers.add(waker)
 
-    def _unwatch(self, run_id: RunId, waker: asyncio.Event) -> None:
+    def unwatch(self, run_id: RunId, waker: asyncio.Event) -> None:
+        """Stop what ``watch`` began."""
         self._streams -= 1
         watched = self._watched[run_id]
         watched.wakers.discard(waker)
@@ -115,7 +117,7 @@ async def tail_events(
     if command.from_seq > run.head.seq + 1:
         raise SeqOutOfRange("from_seq", command.from_seq, run.head.seq)
     waker = asyncio.Event()
-    hub._watch(command.run_id, waker)  # noqa: SLF001 - the hub and its tails are one module
+    hub.watch(command.run_id, waker)
     try:
         next_seq, until_seq = command.from_seq, run.head.seq + 1
         last: Mark | None = None
@@ -123,6 +125,8 @@ async def tail_events(
             async for page in reading.pages(run, next_seq, until_seq, last):
                 next_seq, last = page.last.seq + 1, page.last
                 yield TailStep(page=page, caught_up=next_seq >= max(until_seq, hub.head_seq(command.run_id) + 1))
+            if last is None:
+                yield TailStep(page=None, caught_up=True)  # nothing to read yet: say at once that the tail stands
             if command.stop_at_terminal and await _ended(reading, command.run_id, next_seq):
                 return
             until_seq = max(next_seq, hub.head_seq(command.run_id) + 1)
@@ -133,7 +137,7 @@ async def tail_events(
                     yield TailStep(page=None, caught_up=True)
                 until_seq = max(next_seq, hub.head_seq(command.run_id) + 1)
     finally:
-        hub._unwatch(command.run_id, waker)  # noqa: SLF001
+        hub.unwatch(command.run_id, waker)
 
 
 async def _ended(reading: Reading, run_id: RunId, next_seq: int) -> bool:

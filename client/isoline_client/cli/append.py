@@ -1,0 +1,272 @@
+"""``isoline append``: JSON lines to events of a run, in batches."""
+
+import asyncio
+import re
+import sys
+import time
+from contextlib import aclosing
+from dataclasses import dataclass
+from typing import Annotated, Any, Final
+
+import typer
+
+from isoline_client.cli.engine import Recorded
+from isoline_client.cli.failures import CommandError
+from isoline_client.cli.feed import Batch, Feed
+from isoline_client.cli.lines import Line, LineError
+from isoline_client.cli.options import RunArgument, add_command
+from isoline_client.cli.output import Advance, Output
+from isoline_client.cli.session import Session
+from isoline_client.errors import IsolineError, OutcomeUnknown
+from isoline_client.limits import APPEND_EVENTS_MAX
+from isoline_client.run import Run
+from isoline_client.verify import Position
+
+GRACE_S: Final = 3.0
+"""How long Ctrl-C waits to learn what became of the batch that is under way."""
+
+_EVENT_FIELD: Final = re.compile(r"events\[(\d+)\]\.?")
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    add_command(app, append)
+
+
+async def append(
+    session: Session,
+    run_id: RunArgument,
+    file: Annotated[str, typer.Argument(metavar="[FILE|-]", help="JSON lines; - or nothing: stdin.", show_default=False)] = "-",
+    engine: Annotated[
+        str,
+        typer.Option("--engine", "-e", metavar="NAME", help="Make it resumable under this name; see above.", show_default=False),
+    ] = "",
+    expected_seq: Annotated[
+        int | None,
+        typer.Option("--expected-seq", min=0, metavar="SEQ", help="Refuse unless the first event gets this seq.", show_default=False),
+    ] = None,
+    keep_timestamps: Annotated[
+        bool, typer.Option("--keep-timestamps", help="Keep a line's timestamp in its payload, masked.", is_flag=True)
+    ] = False,
+    batch: Annotated[
+        int, typer.Option("--batch", min=1, max=APPEND_EVENTS_MAX, metavar="N", help="Events appended together, all or none.")
+    ] = APPEND_EVENTS_MAX,
+) -> None:
+    r"""Append events to a run, one JSON object a line.
+
+    A line is {"type", "payload", "nodeId"?, "masked"?, "causationId"?, "schemaVersion"?, "engineVersion"?}. The payload is kept as it is
+    spelled. Lines that `isoline read --json` wrote are taken too; their "seq", "stamp" and "digest" are left aside, for the server makes
+    new ones. So is a "timestamp", unless --keep-timestamps makes it the payload's "timestamp", declared as a clock value. Any other
+    member is refused.
+
+    Lines go in batches, each all or none. At a bad line the command ends: nothing of its batch is appended, and it says what was before.
+
+    With --engine NAME the n-th event of the input is that engine's n-th event in the run: after a crash, run the very same command again.
+    What is there already is compared with the input and passed over; what differs from the input is refused.
+
+    On stdout, with --json: {"runId", "complete", "events", "alreadyThere", "firstSeq", "lastSeq", "digest", "timestampsLeftOut", "seconds"}.
+
+    \b
+    echo '{"type": "order.placed", "nodeId": "shop", "payload": {"id": 7}}' | isoline append $RUN
+    isoline append $RUN history.jsonl --engine import-2024
+    isoline append $RUN decisions.jsonl --expected-seq 42
+    tail -f events.jsonl | isoline append $RUN -
+    """
+    feed = Feed(file, batch_events=batch, keep_timestamp=keep_timestamps)
+    if file == "-" and sys.stdin.isatty():
+        session.out.note("reading events from the terminal; Ctrl-D ends them")
+    async with session.client() as client:
+        appending = Appending(client.run(run_id), engine, expected_seq, keep_timestamps=keep_timestamps)
+        began = time.perf_counter()
+        try:
+            with session.out.progress(f"append {feed.name}", total=feed.size, unit="events" if feed.size is None else "bytes") as advance:
+                await _carry_over(feed, appending, advance)
+        finally:
+            await appending.close()
+            _report(session.out, run_id, appending, time.perf_counter() - began)
+
+
+@dataclass(slots=True)
+class Totals:
+    """What was appended so far."""
+
+    events: int = 0
+    already_there: int = 0
+    first_seq: int | None = None
+    last: Position | None = None
+    last_line: int = 0
+    timestamps_left_out: int = 0
+    complete: bool = False
+
+
+class Appending:
+    """Appends batches of one input to one run, and counts."""
+
+    def __init__(self, run: Run, engine: str, expected_seq: int | None, *, keep_timestamps: bool) -> None:
+        self.totals = Totals()
+        self.in_doubt: list[Line] = []
+        """Lines that may or may not have been appended."""
+        self._run = run
+        self._engine = engine
+        self._expected_seq = expected_seq
+        self._keep_timestamps = keep_timestamps
+        self._recorded = Recorded(run, engine)
+        self._counter = 1
+
+    async def put(self, batch: Batch) -> None:
+        """Append a batch; with an engine, only what is not there yet."""
+        lines, looked = batch.lines, False
+        while True:
+            there = await self._pass_over(lines)
+            lines = lines[there:]
+            if not lines:
+                return
+            try:
+                return await self._append(lines)
+            except IsolineError as error:
+                used_before = bool(self._engine) and error.code == "ALREADY_EXISTS"
+                if not used_before or (looked and not there):
+                    raise _at_its_line(error, lines) from None
+            self._recorded.look()
+            looked = True
+
+    async def close(self) -> None:
+        await self._recorded.close()
+
+    async def _pass_over(self, lines: list[Line]) -> int:
+        """Count the leading lines that the engine has appended before."""
+        there = await self._recorded.count_equal(lines, self._counter)
+        if there and self._recorded.last is not None:
+            self.totals.already_there += there
+            self._count(lines[:there], self._recorded.first_seq, self._recorded.last)
+        return there
+
+    async def _append(self, lines: list[Line]) -> None:
+        self.in_doubt = lines
+        try:
+            appended = await self._run.append(
+                [line.event for line in lines],
+                expected_seq=self._expected_seq,
+                engine=self._engine,
+                engine_seq=self._counter if self._engine else 0,
+            )
+        except OutcomeUnknown:
+            raise
+        except IsolineError:
+            self.in_doubt = []
+            raise
+        self.in_doubt = []
+        if appended.repeated and self._engine:
+            self.totals.already_there += len(lines)
+        else:
+            self.totals.events += len(lines)
+        self._count(lines, appended.first_seq, appended.last)
+
+    def _count(self, lines: list[Line], first_seq: int, last: Position) -> None:
+        totals = self.totals
+        totals.first_seq = first_seq if totals.first_seq is None else totals.first_seq
+        totals.last = last
+        totals.last_line = lines[-1].number
+        if not self._keep_timestamps:
+            totals.timestamps_left_out += sum(line.has_timestamp for line in lines)
+        self._counter += len(lines)
+        if self._expected_seq is not None:
+            self._expected_seq = last.seq + 1
+
+
+async def _carry_over(feed: Feed, appending: Appending, advance: Advance) -> None:
+    """Append every batch; while one is under way the next is read. What an earlier batch ends with comes before what reading ends with."""
+    under_way: asyncio.Task[None] | None = None
+    try:
+        async with aclosing(feed.batches()) as batches:
+            async for batch in batches:
+                await _done(under_way)
+                under_way = asyncio.create_task(_put(appending, batch, advance, by_bytes=feed.size is not None))
+        await _done(under_way)
+    except (LineError, CommandError) as error:
+        await _done(under_way)
+        raise _in_words(error) from None
+    finally:
+        await _settle(under_way)
+    appending.totals.complete = True
+
+
+async def _put(appending: Appending, batch: Batch, advance: Advance, *, by_bytes: bool) -> None:
+    if batch.lines:
+        await appending.put(batch)
+    advance(batch.input_bytes if by_bytes else len(batch.lines))
+
+
+async def _done(task: "asyncio.Task[None] | None") -> None:
+    if task is not None:
+        await asyncio.shield(task)
+
+
+async def _settle(task: "asyncio.Task[None] | None") -> None:
+    """Interrupted: give what is under way a moment to end, so that it is known what was appended."""
+    if task is None or task.done():
+        return
+    await asyncio.wait([task], timeout=GRACE_S)
+    task.cancel()
+    await asyncio.wait([task])
+
+
+def _in_words(error: LineError | CommandError) -> CommandError:
+    return CommandError(str(error), line=error.number) if isinstance(error, LineError) else error
+
+
+def _at_its_line(error: IsolineError, lines: list[Line]) -> IsolineError:
+    """The same error, with the number of the line that the server found at fault."""
+    found = _EVENT_FIELD.search(error.message)
+    if found is not None and int(found[1]) < len(lines):
+        number = lines[int(found[1])].number
+        error.message = f"line {number}: {_EVENT_FIELD.sub('', error.message)}"
+        error.metadata = {**error.metadata, "line": str(number)}
+    return error
+
+
+def _report(out: Output, run_id: str, appending: Appending, seconds: float) -> None:
+    """Say what was appended, also when it is not all."""
+    totals = appending.totals
+    if out.json:
+        out.document(_document(run_id, totals, seconds))
+    else:
+        out.show(_summary(totals, seconds))
+    if not totals.complete:
+        out.warn(_where_it_ended(totals, appending.in_doubt))
+    if totals.timestamps_left_out:
+        out.note(f"{totals.timestamps_left_out:,} timestamps were left out; --keep-timestamps keeps them in the payload")
+
+
+def _document(run_id: str, totals: Totals, seconds: float) -> dict[str, Any]:
+    return {
+        "runId": run_id,
+        "complete": totals.complete,
+        "events": totals.events,
+        "alreadyThere": totals.already_there,
+        "firstSeq": totals.first_seq,
+        "lastSeq": None if totals.last is None else totals.last.seq,
+        "digest": None if totals.last is None else totals.last.digest.hex(),
+        "timestampsLeftOut": totals.timestamps_left_out,
+        "seconds": round(seconds, 3),
+    }
+
+
+def _summary(totals: Totals, seconds: float) -> str:
+    said = f"appended {totals.events:,} events"
+    if totals.already_there:
+        said += f", {totals.already_there:,} were there already"
+    if totals.last is not None:
+        said += f": seq {totals.first_seq}..{totals.last.seq}, digest {totals.last.digest.hex()}"
+    return f"{said}, {seconds:.2f} s"
+
+
+def _where_it_ended(totals: Totals, in_doubt: list[Line]) -> str:
+    before = f"lines up to {totals.last_line} are in the run" if totals.last_line else "no line is in the run"
+    if not in_doubt:
+        return f"{before}, none behind"
+    first, last = in_doubt[0].number, in_doubt[-1].number
+    return (
+        f"{before}; whether lines {first} to {last} are is not known, none is behind them. With --engine the same command, "
+        "given again, appends what is missing"
+    )

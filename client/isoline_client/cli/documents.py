@@ -1,0 +1,162 @@
+"""What values look like in JSON: names in camelCase, digests in hexadecimal, times in RFC 3339, and payloads and states as the bytes they are.
+
+Absent members are left out where the input of ``append`` has them too, so that what ``read`` prints can be appended elsewhere; everywhere
+else they are null. No printing here.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any, Final
+
+from isoline_client.events import Event, EventContent
+from isoline_client.values import Capabilities, Diff, EventDiff, RegionStatus, RunInfo, State
+
+_dumps: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
+_LINE_ENDS: Final = str.maketrans("\r\n", "  ")
+
+
+class Verbatim(str):
+    """JSON text that is written as it is: numbers and order of keys stay as the writer spelled them."""
+
+    __slots__ = ()
+
+
+def verbatim(data: bytes) -> Verbatim:
+    """Stored JSON for a line of output. In JSON a raw line end can only be white space, so a blank says the same."""
+    return Verbatim(data.decode().translate(_LINE_ENDS))
+
+
+def spell(value: Any) -> str:
+    """Write JSON on one line, with ``Verbatim`` texts as they are."""
+    if isinstance(value, Verbatim):
+        return str(value)
+    if isinstance(value, Mapping):
+        return "{" + ",".join(f"{_dumps(name)}:{spell(member)}" for name, member in value.items()) + "}"
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return "[" + ",".join(map(spell, value)) + "]"
+    return _dumps(value)
+
+
+def time_text(value: datetime) -> str:
+    """A time to the microsecond, in UTC."""
+    return f"{value.replace(tzinfo=None).isoformat(timespec='microseconds')}Z"
+
+
+def event_document(event: Event) -> dict[str, Any]:
+    """An event that was read. The members up to ``causationId`` are what ``append`` takes; it ignores the others."""
+    stamp: dict[str, Any] = {
+        "eventId": event.event_id,
+        "recordedAt": time_text(event.recorded_at),
+        "region": event.region,
+    }
+    if event.engine:
+        stamp |= {"engine": event.engine, "engineSeq": event.engine_seq}
+    made = {"seq": event.seq, **content_document(event.content)}
+    if event.causation_id:
+        made["causationId"] = event.causation_id
+    return made | {"stamp": stamp, "digest": None if event.digest is None else event.digest.hex()}
+
+
+def content_document(content: EventContent) -> dict[str, Any]:
+    made: dict[str, Any] = {"type": content.type}
+    if content.node_id:
+        made["nodeId"] = content.node_id
+    made["payload"] = verbatim(content.payload_bytes)
+    if content.masked:
+        made["masked"] = list(content.masked)
+    if content.schema_version != 1:
+        made["schemaVersion"] = content.schema_version
+    if content.engine_version:
+        made["engineVersion"] = content.engine_version
+    return made
+
+
+def run_document(info: RunInfo) -> dict[str, Any]:
+    fork = info.fork
+    return {
+        "runId": info.run_id,
+        "workflowId": info.workflow_id,
+        "tags": list(info.tags),
+        "homeRegion": info.home_region,
+        "createdAt": time_text(info.created_at),
+        "head": {"seq": info.head.seq, "digest": info.head.digest.hex()},
+        "terminalSeq": info.terminal_seq,
+        "recordBytes": info.record_bytes,
+        "era": info.era,
+        "fork": None
+        if fork is None
+        else {
+            "sourceRunId": fork.source_run_id,
+            "fromSeq": fork.from_seq,
+            "mode": fork.mode,
+            "prefixDigest": fork.prefix_digest.hex(),
+            "overlay": verbatim(fork.overlay) if fork.overlay else None,
+        },
+        "lineage": [
+            {"startSeq": part.start_seq, "endSeq": part.end_seq, "originRunId": part.origin_run_id}
+            for part in info.lineage
+        ],
+        "source": info.source or None,
+    }
+
+
+def state_document(run_id: str, state: State) -> dict[str, Any]:
+    return {
+        "runId": run_id,
+        "atSeq": state.at_seq,
+        "state": verbatim(state.canonical),
+        "stateDigest": state.digest.hex(),
+        "prefixDigest": state.prefix_digest.hex(),
+        "source": state.source or None,
+        "foldedEvents": state.folded_events,
+    }
+
+
+def diff_document(diff: Diff, *, equal: bool) -> dict[str, Any]:
+    return {
+        "aRunId": diff.a_run_id,
+        "bRunId": diff.b_run_id,
+        "equal": equal,
+        "divergedAtSeq": diff.diverged_at_seq,
+        "sharedEvents": diff.shared_events,
+        "truncated": diff.truncated,
+        "eventDiffs": [_event_diff_document(each) for each in diff.event_diffs],
+        "stateDiff": verbatim(diff.state_diff or b"{}"),
+    }
+
+
+def _event_diff_document(diff: EventDiff) -> dict[str, Any]:
+    return {
+        "seq": diff.seq,
+        "op": diff.op,
+        "a": None if diff.a_event is None else content_document(diff.a_event),
+        "b": None if diff.b_event is None else content_document(diff.b_event),
+    }
+
+
+def region_document(status: RegionStatus) -> dict[str, Any]:
+    return {
+        "region": status.region,
+        "topology": status.topology or None,
+        "leaderReachable": status.leader_reachable,
+        "leaderRegion": status.leader_region or None,
+        "localReachable": status.local_reachable,
+        "localIsLeader": status.local_is_leader,
+        "lagBytes": status.lag_bytes,
+        "lagMs": status.lag_ms,
+        "draining": status.draining,
+    }
+
+
+def capabilities_document(found: Capabilities) -> dict[str, Any]:
+    return {
+        "version": found.version,
+        "api": found.api,
+        "digestAlgorithm": found.digest_algorithm,
+        "chainStart": found.chain_start.hex(),
+        "forkModes": list(found.fork_modes),
+        "era": found.era,
+        "regions": list(found.regions),
+        "limits": dict(sorted(found.limits.items())),
+    }

@@ -1,0 +1,117 @@
+"""Servers for the guarantees: two over one database, three over a primary and its standbys, and one whose replica is a copy to damage."""
+
+from collections.abc import AsyncIterator, Iterator
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+
+import pytest
+import pytest_asyncio
+from api.wire import Wire, wire_to
+from guarantees.copies import LogicalCopy
+from support.databases import DIALECTS, TEMPLATE, Databases
+from support.servers import settings_for, start_region
+
+from isoline_server.bootstrap import RegionServer
+from isoline_server.embedded import EmbeddedCluster
+from isoline_server.store.migrate import migrate
+
+
+@dataclass
+class Regions:
+    """The servers of one service and their stubs, by region."""
+
+    servers: dict[str, RegionServer]
+    wires: dict[str, Wire]
+
+    def __getitem__(self, region: str) -> Wire:
+        return self.wires[region]
+
+
+async def serve(stack: AsyncExitStack, leader_url: str, local_urls: dict[str, str | None]) -> Regions:
+    settings = settings_for(leader_url, local_urls, drain_grace_s=1.0)
+    regions = Regions({}, {})
+    for code in local_urls:
+        regions.servers[code] = await start_region(settings, code)
+        stack.push_async_callback(regions.servers[code].stop)
+        regions.wires[code] = await stack.enter_async_context(wire_to(regions.servers[code].address))
+    return regions
+
+
+@pytest.fixture(scope="session", params=[*DIALECTS, pytest.param("cockroach", marks=pytest.mark.cockroach)])
+def service_url(request: pytest.FixtureRequest) -> str:
+    """One database for all tests of these guarantees: every test makes runs of its own. Through every dialect."""
+    if request.param == "cockroach":
+        url: str = request.getfixturevalue("cockroach_url")
+        migrate(url, regions=(), holder="tests")
+        return url
+    databases: Databases = request.getfixturevalue("databases")
+    return databases.cluster.primary.url(request.param, database=databases.create())
+
+
+@pytest_asyncio.fixture(scope="session")
+async def pair(service_url: str) -> AsyncIterator[Regions]:
+    """Regions ``eu`` and ``us`` over one database, through every dialect."""
+    async with AsyncExitStack() as stack:
+        yield await serve(stack, service_url, {"eu": service_url, "us": None})
+
+
+@pytest_asyncio.fixture(scope="session")
+async def two(databases: Databases) -> AsyncIterator[Regions]:
+    """Regions ``eu`` and ``us`` over one database, through one dialect: for what is not about SQL."""
+    url = databases.cluster.primary.url(database=databases.create())
+    async with AsyncExitStack() as stack:
+        yield await serve(stack, url, {"eu": url, "us": None})
+
+
+@pytest.fixture(scope="session")
+def near_and_far(databases: Databases) -> LogicalCopy:
+    """Two databases: the leader's, and a logical copy of it that a test may damage."""
+    leader, copy = (databases.cluster.primary.url(database=databases.create()) for _ in range(2))
+    return LogicalCopy(leader, copy)
+
+
+@pytest_asyncio.fixture(scope="session")
+async def copied(near_and_far: LogicalCopy) -> AsyncIterator[Regions]:
+    """``eu`` reads the leader; the replica of ``us`` is the logical copy."""
+    async with AsyncExitStack() as stack:
+        yield await serve(stack, near_and_far.leader_url, {"eu": near_and_far.leader_url, "us": near_and_far.copy_url})
+
+
+@dataclass
+class World:
+    """Three regions over a real primary and two standbys."""
+
+    regions: Regions
+    cluster: EmbeddedCluster
+
+    def __getitem__(self, region: str) -> Wire:
+        return self.regions[region]
+
+    def caught_up(self) -> None:
+        for name in ("us", "ap"):
+            self.cluster.wait_caught_up(name)
+
+
+@pytest_asyncio.fixture(scope="session")
+async def three(topology: EmbeddedCluster) -> AsyncIterator[World]:
+    """``eu`` beside the primary, ``us`` and ``ap`` beside their standbys."""
+    topology.create_database("guarantees", template=TEMPLATE)
+    url = topology.primary.url(database="guarantees")
+    local_urls: dict[str, str | None] = {"eu": url}
+    for name in ("us", "ap"):
+        topology.wait_caught_up(name)
+        local_urls[name] = topology.standby(name).url(database="guarantees")
+    async with AsyncExitStack() as stack:
+        yield World(await serve(stack, url, local_urls), topology)
+
+
+@pytest.fixture
+def world(three: World) -> Iterator[World]:
+    """The three regions; everything runs again afterwards, whatever the test stopped."""
+    yield three
+    for name in ("primary", "us", "ap"):
+        if not three.cluster.is_running(name):
+            three.cluster.restart(name)
+    for name in ("us", "ap"):
+        three.cluster.resume_replay(name)
+    three.caught_up()
