@@ -6,7 +6,7 @@ import statistics
 from benchmarks import read, sides
 from benchmarks.harness import Row, interleave, ratio_at_most, row, timed_ms, value_at_most
 from benchmarks.payloads import payloads
-from benchmarks.sides import Ours, OurRun
+from benchmarks.sides import OurRun, Ours
 from benchmarks.stage import Stage
 
 NAME = "fork"

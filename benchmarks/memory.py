@@ -68,10 +68,9 @@ async def _fill(stage: Stage, database: str, events: int) -> tuple[str, float]:
 
 async def _stream(stage: Stage, database: str, run_id: str, *, pause_s: float) -> float:
     """Read the run from a fresh server; return its peak over idle, in MB."""
-    async with _watched(stage, database) as (log, peak, idle):
-        async with aclosing(log.client.run(run_id).read_pages()) as pages:
-            async for _ in pages:
-                await asyncio.sleep(pause_s)
+    async with _watched(stage, database) as (log, peak, idle), aclosing(log.client.run(run_id).read_pages()) as pages:
+        async for _ in pages:
+            await asyncio.sleep(pause_s)
     return (peak.peak_bytes - idle) / 1e6
 
 

@@ -1,14 +1,12 @@
 """Server processes of the benchmarks: started, waited for, watched and surely ended."""
 
-import ctypes
 import json
 import os
-import signal
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -16,7 +14,6 @@ from typing import Self
 ROOT = Path(__file__).resolve().parent.parent
 START_S = 60.0
 STOP_S = 30.0
-_PR_SET_PDEATHSIG = 1
 
 
 class Child:
@@ -26,19 +23,18 @@ class Child:
     it (on Linux).
     """
 
-    def __init__(self, name: str, arguments: Sequence[str], log: Path, environment: Mapping[str, str] | None = None):
+    def __init__(self, name: str, module: str, arguments: Sequence[str], log: Path) -> None:
         self._name = name
         self._log = log
+        launched = [sys.executable, "-m", "benchmarks.launch", str(os.getpid()), module, *arguments]
         with log.open("wb") as output:
             self._process = subprocess.Popen(
-                [sys.executable, *arguments],
+                launched,
                 cwd=ROOT,
-                env={**os.environ, **(environment or {})},
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
-                preexec_fn=_die_with_parent if sys.platform == "linux" else None,  # noqa: PLW1509 - one system call
             )
 
     def __enter__(self) -> Self:
@@ -116,7 +112,3 @@ def rss_bytes(pid: int) -> int:
         if line.startswith("VmRSS:"):
             return int(line.split()[1]) * 1024
     raise ProcessLookupError(pid)
-
-
-def _die_with_parent() -> None:
-    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)

@@ -5,7 +5,7 @@ benchmark about regions has standbys, and it has no floor.
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
@@ -39,7 +39,6 @@ class Topology:
         self._cluster = cluster
         self._standbys = standbys
         self._numbers = count(1)
-        self._servers = ExitStack()
 
     def new_database(self) -> str:
         """A fresh database."""
@@ -61,15 +60,15 @@ class Topology:
     @contextmanager
     def isoline(self, database: str, region: str = HOME) -> Iterator[Server]:
         """Our server, as ``isoline serve`` starts it."""
-        arguments = ["-m", "isoline_server", "serve", "--region", region, "--config", str(self._config(database))]
-        with self._child(f"isoline-{region}", arguments) as server:
+        arguments = ["serve", "--region", region, "--config", str(self._config(database))]
+        with self._child(f"isoline-{region}", "isoline_server", arguments) as server:
             yield server
 
     @contextmanager
     def floor(self, database: str, loop: str) -> Iterator[Server]:
         """The floor's server on a loop."""
-        arguments = ["-m", "benchmarks.floor.server", self.url(database), str(self.generated), loop]
-        with self._child(f"floor-{loop}", arguments) as server:
+        arguments = [self.url(database), str(self.generated), loop]
+        with self._child(f"floor-{loop}", "benchmarks.floor.server", arguments) as server:
             yield server
 
     @property
@@ -95,9 +94,9 @@ class Topology:
             self._cluster.wait_caught_up(name)
 
     @contextmanager
-    def _child(self, name: str, arguments: list[str]) -> Iterator[Server]:
+    def _child(self, name: str, module: str, arguments: list[str]) -> Iterator[Server]:
         log = self.folder / f"{name}-{next(self._numbers)}.log"
-        with Child(name, arguments, log) as child:
+        with Child(name, module, arguments, log) as child:
             yield Server(child.wait_serving(), child)
 
     def _config(self, database: str) -> Path:

@@ -13,7 +13,8 @@ from benchmarks import read
 from benchmarks.harness import Row, interleave, row, timed_ms, value_at_most
 from benchmarks.sides import OurRun, Ours
 from benchmarks.stage import Stage
-from benchmarks.topology import HOME, STANDBYS as REGIONS
+from benchmarks.topology import HOME
+from benchmarks.topology import STANDBYS as REGIONS
 
 NAME = "verify"
 STANDBYS = REGIONS

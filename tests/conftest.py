@@ -45,7 +45,8 @@ def database_url(request: pytest.FixtureRequest) -> Iterator[str]:
         from isoline_server.store.migrate import migrate
 
         url = request.getfixturevalue("cockroach_url")
-        migrate(url, regions=(), holder="tests")
+        # A single node needs --locality=region=eu for REGIONAL BY ROW tables.
+        migrate(url, regions=("eu",), holder="tests")
         yield url
         return
     made: Databases = request.getfixturevalue("databases")

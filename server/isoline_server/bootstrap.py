@@ -27,10 +27,12 @@ from isoline_server.operations.append import Lanes
 from isoline_server.operations.get_state import StateReader
 from isoline_server.operations.lane import Lane
 from isoline_server.operations.make_run import RunMaker
+from isoline_server.operations.ports import StoreRetryable
 from isoline_server.operations.reading import Reading
 from isoline_server.operations.tail import TailHub
 from isoline_server.store.database import Database, Role
 from isoline_server.store.migrate import check_schema
+from isoline_server.store.migrations.errors import DatabaseFailed
 from isoline_server.store.sql_reader import SqlLogReader
 from isoline_server.store.sql_writer import SqlLogWriter
 from isoline_server.workers.snapshots import SnapshotKeeper
@@ -76,10 +78,16 @@ class RegionServer:
         )
         self._leading = Database(settings.leader_url, role=Role.LEADER, size=settings.reader_connections)
         self._near = (
-            Database(own.local_url, role=Role.LOCAL, size=settings.reader_connections)
+            Database(
+                own.local_url,
+                role=Role.LOCAL,
+                size=settings.reader_connections,
+                follower_reads=settings.topology == "cockroach",
+            )
             if own.local_url is not None
             else None
         )
+        self._databases = [found for found in (self._leading, self._near, self._writing) if found is not None]
         leader = SqlLogReader(self._leading, source=Source.LEADER, regions=settings.homes)
         local = None if self._near is None else SqlLogReader(self._near, source=Source.LOCAL, regions=settings.homes)
         writer, ids = SqlLogWriter(self._writing), SystemIds()
@@ -143,10 +151,7 @@ class RegionServer:
 
     async def start(self) -> None:
         """Connect, start the background, serve. Raises ``StoreRetryable`` (the leader does not answer) or ``OSError`` (the address is taken)."""
-        await self._writing.open()
-        await self._leading.open()
-        if self._near is not None:
-            self._near.is_cockroach = self._leading.is_cockroach
+        await self._meet_database()
         self._grpc = GrpcServer(
             listen=[self._settings.regions[self.region].listen],
             log=self._log,
@@ -168,9 +173,8 @@ class RegionServer:
         grace_s = self._settings.drain_grace_s
         log.info("draining", region=self.region, grace_s=grace_s)
         async with AsyncExitStack() as last:
-            for database in (self._writing, self._leading, self._near):
-                if database is not None:
-                    last.push_async_callback(database.close)
+            for database in self._databases:
+                last.push_async_callback(database.close)
             if self._grpc is not None:
                 await self._grpc.drain(grace_s)
             await self._lanes.close(grace_s)
@@ -178,6 +182,19 @@ class RegionServer:
                 task.cancel()
             await asyncio.gather(*self._background, return_exceptions=True)
         log.info("stopped", region=self.region)
+
+    async def _meet_database(self) -> None:
+        """Learn what kind of database it is from whichever replica answers: a region that is cut off from the leader serves its own reads."""
+        for place, database in enumerate(self._databases):
+            try:
+                is_cockroach = await database.asks_cockroach()
+            except StoreRetryable:
+                if place == len(self._databases) - 1:
+                    raise
+                continue
+            for other in self._databases:
+                other.is_cockroach = is_cockroach
+            return
 
     def _moved(self, moved: Iterable[tuple[RunId, int]]) -> None:
         heads = list(moved)
@@ -189,9 +206,21 @@ def serve(settings: Settings, region: str, *, on_ready: Callable[[str], None] | 
     """Serve one region until SIGTERM or SIGINT. Raises ``SchemaMismatch`` when the database needs ``isoline migrate``."""
     set_up_logging(settings)
     set_up_telemetry(settings, region)
-    check_schema(settings.leader_url)
+    _check_schema(settings, check_region(region))
     with asyncio.Runner(loop_factory=_event_loop_factory()) as runner:
         runner.run(_serve(settings, check_region(region), on_ready))
+
+
+def _check_schema(settings: Settings, region: Region) -> None:
+    """Ask the leader, or, when it does not answer, the region's own replica: a region that is cut off may still start."""
+    own = settings.regions.get(region)
+    try:
+        check_schema(settings.leader_url)
+    except DatabaseFailed as error:
+        if own is None or own.local_url is None:
+            raise
+        log.warning("the leader does not answer", error=str(error))
+        check_schema(own.local_url)
 
 
 def _event_loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:

@@ -65,11 +65,11 @@ def serve(
     from isoline_server.config import ConfigError, load_settings
     from isoline_server.domain.errors import IsolineError
     from isoline_server.operations.ports import StoreRetryable
-    from isoline_server.store.migrate import SchemaMismatch
+    from isoline_server.store.migrations.errors import MigrationError
 
     try:
         run_server(load_settings(config), region)
-    except (ConfigError, IsolineError, SchemaMismatch, StoreRetryable, OSError) as error:
+    except (ConfigError, IsolineError, MigrationError, StoreRetryable, OSError) as error:
         typer.echo(f"isoline serve: {error}", err=True)
         raise typer.Exit(1) from None
 
@@ -77,8 +77,9 @@ def serve(
 def migrate(config: ConfigOption = None) -> None:
     """Bring the database to the schema of this version. Safe to run again, and from several places at once."""
     from isoline_server.config import ConfigError, load_settings
-    from isoline_server.store.migrate import LeaseBusy, RegionsMissing, SchemaMismatch, WrongDialect
+    from isoline_server.domain.errors import IsolineError
     from isoline_server.store.migrate import migrate as run_migrations
+    from isoline_server.store.migrations.errors import MigrationError
 
     try:
         settings = load_settings(config)
@@ -88,7 +89,7 @@ def migrate(config: ConfigOption = None) -> None:
             holder=f"{socket.gethostname()}:{os.getpid()}",
             on_progress=lambda line: typer.echo(line, err=True),
         )
-    except (ConfigError, SchemaMismatch, LeaseBusy, RegionsMissing, WrongDialect, OSError) as error:
+    except (ConfigError, IsolineError, MigrationError, OSError) as error:
         typer.echo(f"isoline migrate: {error}", err=True)
         raise typer.Exit(1) from None
     typer.echo(f"schema {report.from_revision or 'none'} -> {report.to_revision} in {len(report.steps)} steps")

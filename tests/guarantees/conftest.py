@@ -28,7 +28,7 @@ class Regions:
 
 
 async def serve(stack: AsyncExitStack, leader_url: str, local_urls: dict[str, str | None]) -> Regions:
-    settings = settings_for(leader_url, local_urls, drain_grace_s=1.0)
+    settings = settings_for(leader_url, local_urls, drain_grace_s=1.0, local_deadline_ms=5_000)
     regions = Regions({}, {})
     for code in local_urls:
         regions.servers[code] = await start_region(settings, code)

@@ -49,3 +49,4 @@ class LogicalCopy:
 FLIP_RECORD = "UPDATE events SET record = set_byte(record, 5, get_byte(record, 5) # 1) WHERE run_id = %s AND seq = %s"
 FLIP_DIGEST = "UPDATE events SET digest = set_byte(digest, 5, get_byte(digest, 5) # 1) WHERE run_id = %s AND seq = %s"
 DELETE_EVENT = "DELETE FROM events WHERE run_id = %s AND seq = %s"
+REWRITE = "UPDATE events SET record = %s, digest = %s WHERE run_id = %s AND seq = %s"

@@ -4,7 +4,7 @@ never wrong; only the leader may say that something does not exist."""
 import grpc
 import pytest
 from api.wire import TIMEOUT_S, UNKNOWN_RUN, chain, event, events, refused
-from guarantees.copies import DELETE_EVENT, FLIP_DIGEST, FLIP_RECORD
+from guarantees.copies import DELETE_EVENT, FLIP_DIGEST, FLIP_RECORD, REWRITE
 from isoline.v1 import common_pb2 as pb
 from isoline.v1 import log_service_pb2 as log_pb
 from structlog.testing import capture_logs
@@ -274,9 +274,21 @@ async def test_g3_a_replica_with_another_history_is_passed_over(copied, near_and
     records = (await copied["eu"].read(run_id)).records
     other = [record[:-1] + b"!" for record in records]
     for seq, record in enumerate(other):
-        digest = chain(other[: seq + 1])
-        await near_and_far.damage("UPDATE events SET record = %s, digest = %s WHERE run_id = %s AND seq = %s", record, digest, run_id, seq)
+        await near_and_far.damage(REWRITE, record, chain(other[: seq + 1]), run_id, seq)
     assert (await copied["us"].read(run_id)).records == records
+
+
+async def test_g3_a_replica_whose_other_history_shows_only_at_its_end_is_found_out(copied, near_and_far):
+    """Its first page was served by then, so the read must fail rather than go on with the true history."""
+    run_id = await copied["eu"].new_run()
+    for n in range(2):
+        await copied["eu"].append(run_id, event({"n": n, "filler": "x" * 600_000}))
+    await near_and_far.refresh()
+    other = [record[:-1] + b"!" for record in (await copied["eu"].read(run_id)).records]
+    for seq, record in enumerate(other):
+        await near_and_far.damage(REWRITE, record, chain(other[: seq + 1]), run_id, seq)
+    told = await refused(copied["us"].read(run_id))
+    assert (told.reason, told.metadata["seq"], told.metadata["source"]) == ("CHAIN_BROKEN", "0", "local")
 
 
 async def test_g3_a_replica_that_answers_with_an_error_is_passed_over(copied, near_and_far):

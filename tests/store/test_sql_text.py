@@ -27,8 +27,7 @@ COCKROACH_TEXTS = {
     "survive_region_failure": lambda: cockroach.survive_region_failure("isoline"),
     "show_regions": lambda: cockroach.show_regions("isoline"),
     "show_survival_goal": lambda: cockroach.show_survival_goal("isoline"),
-    "follower_read": cockroach.follower_read,
-    "read_seconds_ago": lambda: cockroach.read_seconds_ago(30),
+    "follower_reads_session": cockroach.follower_reads_session,
     "unlock_schema": lambda: cockroach.unlock_schema("runs"),
     "lock_schema": lambda: cockroach.lock_schema("runs"),
     "show_create_table": lambda: cockroach.show_create_table("runs"),
@@ -168,12 +167,6 @@ def test_a_database_table_or_role_that_is_not_a_name_is_refused(name):
     ):
         with pytest.raises(InvalidField):
             call(name)
-
-
-@pytest.mark.parametrize("seconds", [0, -1, cockroach.HISTORY_S_MAX + 1])
-def test_a_past_beyond_the_kept_history_is_refused(seconds):
-    with pytest.raises(InvalidField, match="must be 1 to 14400"):
-        cockroach.read_seconds_ago(seconds)
 
 
 def test_only_what_is_immutable_can_be_made_so():

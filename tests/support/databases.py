@@ -44,6 +44,7 @@ def find_cockroach() -> tuple[str | None, str]:
         from testcontainers.community.cockroachdb import CockroachDBContainer
 
         container = CockroachDBContainer(COCKROACH_IMAGE, dialect="cockroachdb+psycopg")
+        container.with_command("start-single-node --insecure --locality=region=eu")
         container.start()
     except Exception as error:  # whatever keeps Docker from answering is the reason that is shown
         return None, f"{COCKROACH_VARIABLE} is not set and no Docker engine answers ({type(error).__name__})"

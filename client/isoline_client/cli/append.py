@@ -35,21 +35,35 @@ def register(app: typer.Typer) -> None:
 
 async def append(
     session: Session,
+    *,
     run_id: RunArgument,
-    file: Annotated[str, typer.Argument(metavar="[FILE|-]", help="JSON lines; - or nothing: stdin.", show_default=False)] = "-",
+    file: Annotated[
+        str, typer.Argument(metavar="FILE|-", help="JSON lines; - or nothing: stdin.", show_default=False)
+    ] = "-",
     engine: Annotated[
         str,
-        typer.Option("--engine", "-e", metavar="NAME", help="Make it resumable under this name; see above.", show_default=False),
+        typer.Option(
+            "--engine", "-e", metavar="NAME", help="Make it resumable under this name; see above.", show_default=False
+        ),
     ] = "",
     expected_seq: Annotated[
         int | None,
-        typer.Option("--expected-seq", min=0, metavar="SEQ", help="Refuse unless the first event gets this seq.", show_default=False),
+        typer.Option(
+            "--expected-seq",
+            min=0,
+            metavar="SEQ",
+            help="Refuse unless the first event gets this seq.",
+            show_default=False,
+        ),
     ] = None,
     keep_timestamps: Annotated[
         bool, typer.Option("--keep-timestamps", help="Keep a line's timestamp in its payload, masked.", is_flag=True)
     ] = False,
     batch: Annotated[
-        int, typer.Option("--batch", min=1, max=APPEND_EVENTS_MAX, metavar="N", help="Events appended together, all or none.")
+        int,
+        typer.Option(
+            "--batch", min=1, max=APPEND_EVENTS_MAX, metavar="N", help="Events appended together, all or none."
+        ),
     ] = APPEND_EVENTS_MAX,
 ) -> None:
     r"""Append events to a run, one JSON object a line.
@@ -79,7 +93,9 @@ async def append(
         appending = Appending(client.run(run_id), engine, expected_seq, keep_timestamps=keep_timestamps)
         began = time.perf_counter()
         try:
-            with session.out.progress(f"append {feed.name}", total=feed.size, unit="events" if feed.size is None else "bytes") as advance:
+            with session.out.progress(
+                f"append {feed.name}", total=feed.size, unit="events" if feed.size is None else "bytes"
+            ) as advance:
                 await _carry_over(feed, appending, advance)
         finally:
             await appending.close()
@@ -122,11 +138,13 @@ class Appending:
             if not lines:
                 return
             try:
-                return await self._append(lines)
+                await self._append(lines)
             except IsolineError as error:
                 used_before = bool(self._engine) and error.code == "ALREADY_EXISTS"
                 if not used_before or (looked and not there):
                     raise _at_its_line(error, lines) from None
+            else:
+                return
             self._recorded.look()
             looked = True
 
@@ -235,7 +253,9 @@ def _report(out: Output, run_id: str, appending: Appending, seconds: float) -> N
     if not totals.complete:
         out.warn(_where_it_ended(totals, appending.in_doubt))
     if totals.timestamps_left_out:
-        out.note(f"{totals.timestamps_left_out:,} timestamps were left out; --keep-timestamps keeps them in the payload")
+        out.note(
+            f"{totals.timestamps_left_out:,} timestamps were left out; --keep-timestamps keeps them in the payload"
+        )
 
 
 def _document(run_id: str, totals: Totals, seconds: float) -> dict[str, Any]:
@@ -262,9 +282,13 @@ def _summary(totals: Totals, seconds: float) -> str:
 
 
 def _where_it_ended(totals: Totals, in_doubt: list[Line]) -> str:
-    before = f"lines up to {totals.last_line} are in the run" if totals.last_line else "no line is in the run"
+    before = (
+        f"lines up to {totals.last_line} of the input are in the run"
+        if totals.last_line
+        else "no line of the input is in the run"
+    )
     if not in_doubt:
-        return f"{before}, none behind"
+        return f"{before}, none behind them" if totals.last_line else before
     first, last = in_doubt[0].number, in_doubt[-1].number
     return (
         f"{before}; whether lines {first} to {last} are is not known, none is behind them. With --engine the same command, "

@@ -138,7 +138,7 @@ def _open_stdin() -> IO[bytes]:
     if sys.stdin is None:
         raise CommandError("stdin is closed")
     try:
-        return open(sys.stdin.fileno(), "rb", buffering=0, closefd=False)  # noqa: SIM115, PTH123 - the descriptor stays the process's
+        return open(sys.stdin.fileno(), "rb", buffering=0, closefd=False)
     except (UnsupportedOperation, OSError):
         return sys.stdin.buffer
 

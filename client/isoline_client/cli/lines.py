@@ -104,7 +104,9 @@ def _behind(text: str, place: int, mark: str) -> int:
 def _event(members: dict[str, tuple[Any, str]], *, keep_timestamp: bool) -> NewEvent:
     unknown = members.keys() - _TAKEN - _LEFT
     if unknown:
-        raise _Fault(f"has a member {min(unknown)!r}, which is not known here (known: {', '.join(sorted(_TAKEN))}, {TIMESTAMP})")
+        raise _Fault(
+            f"has a member {min(unknown)!r}, which is not known here (known: {', '.join(sorted(_TAKEN))}, {TIMESTAMP})"
+        )
     payload, masked = _payload(members), _masked(members)
     if keep_timestamp and TIMESTAMP in members:
         payload, masked = _with_timestamp(members, payload), [*masked, f"/{TIMESTAMP}"]

@@ -46,7 +46,7 @@ TimeoutOption = Annotated[
         metavar="SECONDS",
         min=0.1,
         max=86_400,
-        help=f"How long one call may take, tries at other servers included.  [default: {TIMEOUT_S:g}]",
+        help=f"How long one call may take, tries at other servers included.  \\[default: {TIMEOUT_S:g}]",
         rich_help_panel=_PANEL,
         show_default=False,
     ),
@@ -82,6 +82,7 @@ FreshnessOption = Annotated[
 
 
 def given(
+    *,
     server: ServerOption = None,
     region: RegionOption = "",
     timeout: TimeoutOption = None,
@@ -89,9 +90,7 @@ def given(
     json: JsonOption = False,
 ) -> Given:
     """What the common options say. Its signature is where they are declared."""
-    return Given(
-        servers=tuple(server or ()), region=region, timeout_s=timeout, api_key_file=api_key_file, json=json
-    )
+    return Given(servers=tuple(server or ()), region=region, timeout_s=timeout, api_key_file=api_key_file, json=json)
 
 
 _COMMON: Final = tuple(inspect.signature(given).parameters.values())
@@ -118,9 +117,17 @@ def connected(work: Work) -> Callable[..., None]:
     return call
 
 
-def help_text(work: Callable[..., Any]) -> str:
-    """The docstring, as text: what looks like markup in it is none."""
-    return escape(inspect.getdoc(work) or "")
+def help_text(work: Callable[..., Any], *, examples: str = "[bold]Examples[/bold]") -> str:
+    r"""The docstring as typer shows it. Paragraphs flow, what looks like markup in it is none, and one that begins with a line ``\b`` is
+    shown line by line, under the heading ``examples``."""
+    return "\n\n".join(_paragraph(each, examples) for each in (inspect.getdoc(work) or "").split("\n\n"))
+
+
+def _paragraph(text: str, heading: str) -> str:
+    first, *lines = text.split("\n")
+    if first.strip() not in {"\b", r"\b"}:
+        return escape(" ".join([first, *lines]))
+    return "\n".join([*([heading] if heading else []), *(f"  {escape(line)}" for line in lines)])
 
 
 def _declare(call: Callable[..., Any], parameters: Sequence[inspect.Parameter]) -> None:

@@ -11,8 +11,15 @@ from typing import Any, Final, Protocol
 
 from rich import box
 from rich.console import Console, RenderableType
-from rich.progress import BarColumn, DownloadColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn
-from rich.progress import TimeElapsedColumn
+from rich.progress import (
+    BarColumn,
+    DownloadColumn,
+    MofNCompleteColumn,
+    Progress,
+    SpinnerColumn,
+    TextColumn,
+    TimeElapsedColumn,
+)
 from rich.table import Table
 from rich.text import Text
 
@@ -95,7 +102,7 @@ class Output:
             task = bars.add_task(clean(what), total=total)
 
             def advance(steps: int, *, total: int | None = None) -> None:
-                bars.update(task, advance=steps, **({} if total is None else {"total": total}))
+                bars.update(task, advance=steps, total=total)
 
             yield advance
 

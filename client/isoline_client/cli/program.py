@@ -29,25 +29,24 @@ SERVER_PANEL: Final = "Server commands"
 
 ABOUT: Final = """A log whose prefix reads the same, byte for byte, from every region.
 
-A [bold]run[/bold] is an append-only log of events with one order. Append to it from anywhere, read it from any region, fork it at any
+A [bold]run[/bold] is an append-only log of events with one order. Append to it from anywhere, read it from any region, fork it at any \
 event, and prove that every region holds the same history.
 
 [bold]First steps[/bold]
-
   RUN=$(isoline run create my-workflow)
   echo '{"type": "run.started", "payload": {}}' | isoline append $RUN
   isoline read $RUN
   isoline verify $RUN --regions all
 """
 
-ENDS: Final = """[bold]Exit codes[/bold]  0 done; 1 a negative answer (runs differ, a region differs, bytes do not verify); 2 wrong usage
-or input; 3 refused by the server; 4 no answer, or it is unknown whether a change landed; 130 interrupted; 141 the output's reader has gone.
+ENDS: Final = """[bold]Results[/bold] go to stdout, progress and errors to stderr. With --json a result is one JSON object a line, and an \
+error is {"error": {"kind", "reason", "message", "details", "hints", "exitCode"}}. Seqs count from 0; ranges leave out their end.
 
-[bold]Environment[/bold]  ISOLINE_SERVERS (eu=host:7101,us=host:7102), ISOLINE_API_KEY, ISOLINE_REGION,
-ISOLINE_DATA_DIR (where `isoline up` keeps its cluster), NO_COLOR.
+[bold]Exit codes[/bold]  0 done · 1 a negative answer: runs differ, a region differs, bytes do not verify · 2 wrong usage or input · \
+3 refused by the server · 4 no answer, or it is unknown whether a change landed · 130 interrupted · 141 the output's reader has gone
 
-Results go to stdout, progress and errors to stderr. With --json every result is one JSON object a line, and an error is
-{"error": {"kind", "reason", "message", "details", "hints", "exitCode"}} on stderr. Seqs count from 0; ranges leave out their end."""
+[bold]Environment[/bold]  ISOLINE_SERVERS (eu=host:7101,us=host:7102) · ISOLINE_API_KEY · ISOLINE_REGION · ISOLINE_DATA_DIR (where \
+`isoline up` keeps its cluster) · NO_COLOR"""
 
 
 class Program(TyperGroup):
@@ -62,7 +61,9 @@ class Program(TyperGroup):
         except ModuleNotFoundError as error:
             if (error.name or "").partition(".")[0] in OURS:
                 raise
-            raise typer.Exit(_say_missing(f"this command needs {error.name}, which is not installed: {INSTALL}")) from None
+            raise typer.Exit(
+                _say_missing(f"this command needs {error.name}, which is not installed: {INSTALL}")
+            ) from None
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         try:
@@ -113,7 +114,7 @@ def _as_text(app: typer.Typer, first: int) -> None:
     """Show the docstrings of commands from elsewhere as they stand: brackets in them are no markup of ours."""
     for command in app.registered_commands[first:]:
         if command.help is None and command.callback is not None:
-            command.help = help_text(command.callback)
+            command.help = help_text(command.callback, examples="")
         command.rich_help_panel = SERVER_PANEL
 
 
@@ -130,6 +131,7 @@ def _version(asked: bool) -> None:
 
 def _before_every_command(
     ctx: typer.Context,
+    *,
     server: ServerOption = None,
     region: RegionOption = "",
     timeout: TimeoutOption = None,
@@ -140,4 +142,4 @@ def _before_every_command(
     ] = False,
 ) -> None:
     del show_version  # its callback has answered
-    ctx.obj = given(server, region, timeout, api_key_file, json)
+    ctx.obj = given(server=server, region=region, timeout=timeout, api_key_file=api_key_file, json=json)

@@ -35,15 +35,17 @@ def register(app: typer.Typer) -> None:
 
 async def read(
     session: Session,
+    *,
     run_id: RunArgument,
     from_seq: Annotated[int, typer.Option("--from", min=0, metavar="SEQ", help="First seq.")] = 0,
     until_seq: Annotated[
-        int | None, typer.Option("--until", min=0, metavar="SEQ", help="End, not included. Else the head.", show_default=False)
+        int | None,
+        typer.Option("--until", min=0, metavar="SEQ", help="End, not included. Else the head.", show_default=False),
     ] = None,
     freshness: FreshnessOption = "latest",
     known: KnownOption = None,
 ) -> None:
-    """Read events in order, verified: what does not extend the chain is not shown.
+    r"""Read events in order, verified: what does not extend the chain is not shown.
 
     With --json each line is an event: {"seq", "type", "nodeId"?, "payload", "masked"?, "causationId"?, "stamp": {"eventId",
     "recordedAt", "region", "engine"?, "engineSeq"?}, "digest"}. The payload is the writer's own text. `isoline append` takes these lines.
@@ -69,13 +71,21 @@ async def read(
 
 async def tail(
     session: Session,
+    *,
     run_id: RunArgument,
     from_seq: Annotated[
         int | None, typer.Option("--from", min=0, metavar="SEQ", help="First seq.  [default: 0]", show_default=False)
     ] = None,
     last: Annotated[
         int | None,
-        typer.Option("--last", "-n", min=0, metavar="N", help="Begin N events before the head; 0: only new ones.", show_default=False),
+        typer.Option(
+            "--last",
+            "-n",
+            min=0,
+            metavar="N",
+            help="Begin N events before the head; 0: only new ones.",
+            show_default=False,
+        ),
     ] = None,
     until_terminal: Annotated[
         bool, typer.Option("--until-terminal", help="End behind the event that ends the run.", is_flag=True)
@@ -85,7 +95,7 @@ async def tail(
         float, typer.Option("--patience", min=0, metavar="SECONDS", help="Give up when no server answers this long.")
     ] = 300,
 ) -> None:
-    """Read events and go on live, without a gap or a repeat, through restarts and from region to region. Ctrl-C ends it.
+    r"""Read events and go on live, without a gap or a repeat, through restarts and from region to region. Ctrl-C ends it.
 
     With --json each line is an event, as `isoline read` writes it.
 
@@ -112,16 +122,18 @@ async def tail(
 
 async def state(
     session: Session,
+    *,
     run_id: RunArgument,
     at_seq: Annotated[
-        int | None, typer.Option("--at", min=0, metavar="SEQ", help="Fold [0, SEQ). Else everything.", show_default=False)
+        int | None,
+        typer.Option("--at", min=0, metavar="SEQ", help="Fold [0, SEQ). Else everything.", show_default=False),
     ] = None,
     freshness: FreshnessOption = "latest",
     canonical: Annotated[
         bool, typer.Option("--canonical", help="Write the canonical bytes and nothing else.", is_flag=True)
     ] = False,
 ) -> None:
-    """Show status, variables and channels of a run at a seq: a pure fold of its events, the same bytes from every region.
+    r"""Show status, variables and channels of a run at a seq: a pure fold of its events, the same bytes from every region.
 
     With --json: {"runId", "atSeq", "state": {"channels", "status", "variables"}, "stateDigest", "prefixDigest", "source", "foldedEvents"}.
 

@@ -46,6 +46,7 @@ def register(app: typer.Typer) -> None:
 
 async def create(
     session: Session,
+    *,
     workflow_id: Annotated[str, typer.Argument(metavar="WORKFLOW", help="Name of the workflow.", show_default=False)],
     tag: Annotated[
         list[str] | None, typer.Option("--tag", "-t", help="May be given more than once.", show_default=False)
@@ -53,7 +54,7 @@ async def create(
     home: HomeOption = "",
     request_id: RequestIdOption = None,
 ) -> None:
-    """Make an empty run and print its id.
+    r"""Make an empty run and print its id.
 
     \b
     RUN=$(isoline run create invoice-import --tag team-a)
@@ -68,7 +69,7 @@ async def create(
 
 
 async def show(session: Session, run_id: RunArgument, freshness: FreshnessOption = "latest") -> None:
-    """Show a run's head, where it lives and where it comes from.
+    r"""Show a run's head, where it lives and where it comes from.
 
     \b
     isoline run show $RUN
@@ -84,19 +85,24 @@ async def show(session: Session, run_id: RunArgument, freshness: FreshnessOption
 
 async def list_runs(
     session: Session,
+    *,
     workflow_id: Annotated[
-        str, typer.Option("--workflow", "-w", metavar="WORKFLOW", help="Only runs of this workflow.", show_default=False)
+        str,
+        typer.Option("--workflow", "-w", metavar="WORKFLOW", help="Only runs of this workflow.", show_default=False),
     ] = "",
     limit: Annotated[int, typer.Option("--limit", "-n", min=0, help="At most so many; 0: all.")] = 50,
 ) -> None:
-    """List runs, newest first.
+    r"""List runs, newest first.
 
     \b
     isoline run list --workflow invoice-import
     isoline run list --limit 0 --json | jq -r .runId
     """
     shown = _table()
-    async with session.client() as client, aclosing(client.list_runs(workflow_id, page_size=min(limit or 1000, 1000))) as found:
+    async with (
+        session.client() as client,
+        aclosing(client.list_runs(workflow_id, page_size=min(limit or 1000, 1000))) as found,
+    ):
         for place in count():
             info = None if limit and place >= limit else await anext(found, None)
             if info is None:

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 
 from isoline_server.domain import limits, lineage, state
 from isoline_server.domain.canonical import digest_of
-from isoline_server.domain.errors import Damaged, InvalidField, StateTooLarge
+from isoline_server.domain.errors import Damaged, InvalidField, StateTooLarge, StoreUnavailable
 from isoline_server.domain.event import EventContent
 from isoline_server.domain.ids import RunId
-from isoline_server.domain.run import MARK_START, Freshness, Mark, Run, Source
+from isoline_server.domain.run import MARK_START, Freshness, LineageRange, Mark, Run, Source
 from isoline_server.operations.ports import LogWriter, Snapshot, StoreRetryable
 from isoline_server.operations.reading import Reading
 
@@ -82,15 +82,21 @@ class StateReader:
     async def _nearest(self, run: Run, until_seq: int) -> tuple[Mark, state.RunState]:
         """The newest snapshot at or before ``until_seq`` that is true, and the mark it stands behind; else the start."""
         for part in reversed(lineage.resolve(run, 0, until_seq)):
-            origin, last = part.origin_run_id, part.end_seq
-            found = await self._reading.ask_either(lambda reader, o=origin, s=last: reader.snapshot_at_or_before(o, s))  # type: ignore[misc]
-            if found is not None and found.seq > part.start_seq:
-                usable = await self._usable(run, found)
-                if usable is not None:
-                    return usable
+            if part.end_seq < limits.SNAPSHOT_EVERY_EVENTS:
+                break  # nobody made one so early
+            try:
+                usable = await self._usable(run, part)
+            except StoreUnavailable:
+                continue  # the leader does not answer, and the replica has none: fold from further back
+            if usable is not None:
+                return usable
         return MARK_START, state.EMPTY_STATE
 
-    async def _usable(self, run: Run, snapshot: Snapshot) -> tuple[Mark, state.RunState] | None:
+    async def _usable(self, run: Run, part: LineageRange) -> tuple[Mark, state.RunState] | None:
+        origin, last = part.origin_run_id, part.end_seq
+        snapshot = await self._reading.ask_either(lambda reader: reader.snapshot_at_or_before(origin, last))
+        if snapshot is None or snapshot.seq <= part.start_seq:
+            return None
         mark, _ = await self._reading.mark(run, snapshot.seq - 1)
         if mark.digest != snapshot.prefix_digest or digest_of(snapshot.state) != snapshot.state_digest:
             return None

@@ -107,8 +107,7 @@ class RunMaker:
     async def _boundary(self, source: Run, from_seq: int) -> Mark:
         if from_seq == 0:
             return MARK_START
-        mark, _ = await self._reading.mark(source, from_seq - 1)
-        return mark
+        return await self._reading.leader_mark(source, from_seq - 1)
 
     async def _insert(self, run: Run, receipt: Receipt, request_id: str, timeout_s: float) -> tuple[Run, bool]:
         """Insert the run; a key that exists gives the earlier outcome; what the database would not say is asked again."""
@@ -156,7 +155,7 @@ class RunMaker:
 
     async def _first_head(self, run: Run) -> Head:
         """The head the run was made with."""
-        if run.fork is None:
+        if run.fork is None or run.fork.from_seq == 0:
             return Head()
-        mark, _ = await self._reading.mark(run, run.fork.from_seq - 1)
+        mark = await self._reading.leader_mark(run, run.fork.from_seq - 1)
         return Head(seq=mark.seq, digest=mark.digest, record_bytes=mark.end_byte)

@@ -3,10 +3,9 @@
 from collections.abc import AsyncGenerator
 from dataclasses import dataclass
 
-from isoline_server.domain.errors import SeqOutOfRange
 from isoline_server.domain.ids import RunId
 from isoline_server.domain.run import MARK_START, Freshness, Mark, Source
-from isoline_server.operations.reading import Known, Page, Reading
+from isoline_server.operations.reading import Known, Page, Reading, SeqAsked
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,7 +23,9 @@ async def read_events(reading: Reading, command: ReadCommand) -> AsyncGenerator[
     """Yield verified pages; one empty page when the range is empty, so that the caller learns the position. An empty run reads empty."""
     run, until_seq, source = await reading.run_reaching(command.run_id, command.until_seq, command.freshness)
     if command.from_seq > until_seq:
-        raise SeqOutOfRange("from_seq", command.from_seq, until_seq - 1)
+        asked = SeqAsked("from_seq", command.from_seq)
+        run, source = await reading.fresh_run_reaching(command.run_id, command.from_seq, asked)
+        until_seq = run.head.seq + 1
     if command.known is not None:
         await reading.check_known(run, command.known)
     if command.from_seq == until_seq:

@@ -45,6 +45,14 @@ class Known:
     digest: bytes
 
 
+@dataclass(frozen=True, slots=True)
+class SeqAsked:
+    """The seq a caller asked for, by its field: what a refusal names."""
+
+    field: str
+    seq: int
+
+
 OnDamage = Callable[[ChainBroken], None]
 """Told of every record that does not extend its chain, also when the leader's copy was served instead."""
 
@@ -92,12 +100,17 @@ class Reading:
         local = await self._ask_local(lambda reader: reader.run(run_id))
         if local is not None and until_seq <= local.head.seq + 1:
             return self._remember(local), until_seq, Source.LOCAL
+        run, source = await self.fresh_run_reaching(run_id, until_seq, SeqAsked("until_seq", until_seq))
+        return run, until_seq, source
+
+    async def fresh_run_reaching(self, run_id: RunId, until_seq: int, asked: SeqAsked) -> tuple[Run, Source]:
+        """The run with its newest head, which must reach ``until_seq`` (exclusive). Raises ``SeqOutOfRange`` only when the leader says so."""
         run, source = await self.run(run_id, Freshness.LATEST)
         if until_seq > run.head.seq + 1:
             if source is Source.STALE:
                 raise StoreUnavailable("the leader does not answer, and the local replica does not reach that far")
-            raise SeqOutOfRange("until_seq", until_seq, run.head.seq)
-        return run, until_seq, source
+            raise SeqOutOfRange(asked.field, asked.seq, run.head.seq)
+        return run, source
 
     def remember(self, run: Run) -> None:
         """Take a run that was just made or moved as known."""
@@ -132,27 +145,31 @@ class Reading:
         found = await self._ask_local(lambda reader: reader.mark(origin, seq))
         if found is not None:
             return found, Source.LOCAL
-        return await self._leader_mark(run, seq), Source.LEADER
+        return await self.leader_mark(run, seq), Source.LEADER
 
     async def check_known(self, run: Run, known: Known) -> None:
         """Raise ``PrefixMismatch`` unless the run's prefix up to ``known.seq`` has the known digest; a mismatch is said only by the leader."""
         if known.seq > run.head.seq:
-            raise SeqOutOfRange("known.seq", known.seq, run.head.seq)
+            run, _ = await self.fresh_run_reaching(run.run_id, known.seq + 1, SeqAsked("known.seq", known.seq))
         mark, _ = await self.mark(run, known.seq)
         if mark.digest != known.digest and known.seq != -1:
-            mark = await self._leader_mark(run, known.seq)
+            mark = await self.leader_mark(run, known.seq)
         if mark.digest != known.digest:
             raise PrefixMismatch(known.seq, known.digest.hex(), mark.digest.hex())
 
     async def pages(self, run: Run, from_seq: int, until_seq: int, before: Mark | None = None) -> AsyncGenerator[Page]:
         """The records of ``[from_seq, until_seq)``, which the run must reach, in verified pages. ``before`` is the mark at ``from_seq - 1``,
         when it is at hand from an earlier page."""
+        served = before is not None
         before = before or await self._anchor(run, from_seq - 1)
         for part in lineage.resolve(run, from_seq, until_seq):
             while before.seq + 1 < part.end_seq:
                 page = await self._page(run, part, before)
+                if served and page.before.digest != before.digest:
+                    # A replica with another history: what it served cannot be taken back, so say it, rather than go on with the true one.
+                    raise ChainBroken(run.run_id, before.seq, "local")
                 yield page
-                before = page.last
+                before, served = page.last, True
 
     async def _anchor(self, run: Run, seq: int) -> Mark:
         """The mark to extend from; the run's own head is at hand."""
@@ -174,7 +191,7 @@ class Reading:
         page = self._verified(run, raw, before, Source.LEADER)
         if page is None:
             # The start may have been anchored on a damaged local digest: anchor it on the leader's before blaming the records.
-            anchor = await self._leader_mark(run, before.seq) if before.seq >= 0 else before
+            anchor = await self.leader_mark(run, before.seq) if before.seq >= 0 else before
             page = None if anchor == before else self._verified(run, raw, anchor, Source.LEADER)
         if page is None:
             raise ChainBroken(run.run_id, _first_break(raw, before), "leader")
@@ -186,10 +203,15 @@ class Reading:
         if not raw.records or digest != raw.digests[-1]:
             self._on_damage(ChainBroken(run.run_id, _first_break(raw, before), source.name.lower()))
             return None
+        if source is Source.LOCAL and before.seq + len(raw.records) == run.head.seq and digest != run.head.digest:
+            # It holds together, but does not lead to the head: a replica with another history, such as another service's.
+            self._on_damage(ChainBroken(run.run_id, run.head.seq, source.name.lower()))
+            return None
         last = Mark(seq=before.seq + len(raw.records), digest=digest, end_byte=raw.last_end_byte)
         return Page(records=tuple(raw.records), before=before, last=last, source=source)
 
-    async def _leader_mark(self, run: Run, seq: int) -> Mark:
+    async def leader_mark(self, run: Run, seq: int) -> Mark:
+        """The mark as the leader has it: for what is written down for good, which no damaged replica may pin."""
         origin = lineage.origin_of(run, seq)
         found = await self._ask_leader(lambda reader: reader.mark(origin, seq))
         if found is None:

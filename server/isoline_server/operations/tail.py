@@ -9,11 +9,11 @@ from collections.abc import AsyncGenerator, Iterable
 from dataclasses import dataclass, field
 
 from isoline_server.domain import limits
-from isoline_server.domain.errors import Draining, SeqOutOfRange, TooManyWaiting
+from isoline_server.domain.errors import Draining, TooManyWaiting
 from isoline_server.domain.ids import RunId
 from isoline_server.domain.run import Freshness, Mark
 from isoline_server.operations.ports import LogReader, StoreRetryable
-from isoline_server.operations.reading import Known, Page, Reading
+from isoline_server.operations.reading import Known, Page, Reading, SeqAsked
 
 POLL_EVERY_S = 0.1
 HEARTBEAT_EVERY_S = 5.0
@@ -115,7 +115,8 @@ async def tail_events(
     if command.known is not None:
         await reading.check_known(run, command.known)
     if command.from_seq > run.head.seq + 1:
-        raise SeqOutOfRange("from_seq", command.from_seq, run.head.seq)
+        asked = SeqAsked("from_seq", command.from_seq)
+        run, _ = await reading.fresh_run_reaching(command.run_id, command.from_seq, asked)
     waker = asyncio.Event()
     hub.watch(command.run_id, waker)
     try:

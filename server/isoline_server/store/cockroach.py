@@ -15,9 +15,6 @@ VERSION_QUERY: Final = "SELECT version()"
 REGION_TYPE: Final = "crdb_internal_region"
 LOCALITY: Final = "LOCALITY REGIONAL BY ROW AS region"
 REGIONS_TO_SURVIVE_ONE: Final = 3
-HISTORY_S_MAX: Final = 4 * 3600
-"""The default ``gc.ttlseconds``: older versions of rows may be gone.
-https://www.cockroachlabs.com/docs/v26.2/configure-replication-zones#gc-ttlseconds"""
 
 IMMUTABLE_TABLES: Final = ("events", "lineage", "snapshots")
 _REGION_NAME = re.compile(r"[a-z][a-z0-9-]{0,62}")
@@ -98,25 +95,13 @@ def show_survival_goal(database: str) -> str:
     return f"SHOW SURVIVAL GOAL FROM DATABASE {_quoted(database, 'database')}"
 
 
-def follower_read() -> str:
-    """Let the transaction read the newest past that the nearest replica can serve. Must be its first statement.
+def follower_reads_session() -> str:
+    """The session setting with which every read-only statement reads the newest past that the nearest replica can serve.
 
-    The function must not be called again in the same transaction: it would give another moment, which is an error.
-    https://www.cockroachlabs.com/docs/v26.2/follower-reads#exact-staleness-follower-reads-in-read-only-transactions
+    For connections that never do anything else: a pooled connection must not stay stale by accident.
+    https://www.cockroachlabs.com/docs/v26.2/follower-reads
     """
-    return "SET TRANSACTION AS OF SYSTEM TIME follower_read_timestamp()"
-
-
-def read_seconds_ago(seconds: int) -> str:
-    """Let the transaction read an older past, which a region that is cut off can still serve. Must be its first statement.
-
-    https://www.cockroachlabs.com/docs/v26.2/as-of-system-time#parameters
-    """
-    if not 1 <= seconds <= HISTORY_S_MAX:
-        raise InvalidField(
-            "seconds", f"must be 1 to {HISTORY_S_MAX}, the history that the database keeps", got=str(seconds)
-        )
-    return f"SET TRANSACTION AS OF SYSTEM TIME '-{int(seconds)}s'"
+    return "default_transaction_use_follower_reads=on"
 
 
 def unlock_schema(table: str) -> str:

@@ -27,9 +27,11 @@ from sqlalchemy.pool import NullPool
 
 from isoline_server import telemetry
 from isoline_server.operations.ports import StoreRetryable
+from isoline_server.store import cockroach
 
 NOT_DONE: Final = frozenset({"40001", "40P01", "55P03", "53300", "57P03", "25006", "08001", "08004"})
 PERHAPS_DONE: Final = frozenset({"40003", "57P01", "57P02", "57014"})
+CONNECT_TIMEOUT_S: Final = 2
 HOLD_MAX_S: Final = 300.0
 """A connection is replaced after this time, so that a drained or demoted node loses its clients (cockroachlabs.com: connection-pooling)."""
 
@@ -59,22 +61,20 @@ class _Held:
 
 
 class Database:
-    """Connections to one database in one role, at most ``size`` at a time. ``is_cockroach`` is known after ``open()``."""
+    """Connections to one database in one role, at most ``size`` at a time. ``is_cockroach`` is set by whoever met it first."""
 
-    def __init__(
-        self, url: str, *, role: Role, size: int, connect_timeout_s: int = 2, application_name: str = "isoline"
-    ) -> None:
-        self._engine = _engine(url, role, connect_timeout_s, application_name)
+    def __init__(self, url: str, *, role: Role, size: int, follower_reads: bool = False) -> None:
+        self._engine = _engine(url, role, follower_reads=follower_reads)
         self._role = role
         self._slots = asyncio.Semaphore(size)
         self._idle: list[_Held] = []
         self._closed = False
         self.is_cockroach = False
 
-    async def open(self) -> None:
-        """Connect once and find out what answers. Raises ``StoreRetryable``."""
-        rows = await self.fetch("version", "SELECT version()")
-        self.is_cockroach = "CockroachDB" in rows[0][0]
+    async def asks_cockroach(self) -> bool:
+        """Connect and find out what answers. Raises ``StoreRetryable``."""
+        rows = await self.fetch("version", cockroach.VERSION_QUERY)
+        return cockroach.is_cockroach(rows[0][0])
 
     async def close(self) -> None:
         """Give every connection up."""
@@ -113,7 +113,7 @@ class Database:
         except BaseException as error:
             await self._drop_or_keep(held, error)
             if isinstance(error, psycopg.Error):
-                raise _meaning(error, broken=held.driver.broken or held.driver.closed) from error
+                raise _meaning(error, self._role, broken=held.driver.broken or held.driver.closed) from error
             raise
         self._idle.append(held)
         return rows
@@ -169,8 +169,11 @@ async def _discard(held: _Held) -> None:
     await held.outer.close()
 
 
-def _meaning(error: psycopg.Error, *, broken: bool) -> Exception:
+def _meaning(error: psycopg.Error, role: Role, *, broken: bool) -> Exception:
     state = error.sqlstate or ""
+    if role is Role.LOCAL:
+        # Whatever keeps a replica from answering (a page that fails its checksum, a table it has not received yet), the leader is asked.
+        return StoreRetryable(state or "connection lost", ambiguous=False)
     if isinstance(error, pg_errors.UniqueViolation):
         return UniqueKey(error.diag.constraint_name or "")
     if state in NOT_DONE:
@@ -180,22 +183,24 @@ def _meaning(error: psycopg.Error, *, broken: bool) -> Exception:
     return error
 
 
-def _engine(url: str, role: Role, connect_timeout_s: int, application_name: str) -> AsyncEngine:
-    options = {
-        # Standbys refuse SERIALIZABLE, so it is asked for by the writer's sessions only, never in the server's configuration.
-        Role.WRITER: "-c default_transaction_isolation=serializable",
-        Role.LEADER: "-c default_transaction_read_only=on",
-        Role.LOCAL: "-c default_transaction_read_only=on",
-    }
+def _engine(url: str, role: Role, *, follower_reads: bool) -> AsyncEngine:
+    # Standbys refuse SERIALIZABLE, so it is asked for by the writer's sessions only, never in the server's configuration.
+    options = (
+        "-c default_transaction_isolation=serializable"
+        if role is Role.WRITER
+        else "-c default_transaction_read_only=on"
+    )
+    if follower_reads:
+        options += f" -c {cockroach.follower_reads_session()}"
     return create_async_engine(
         url,
         isolation_level="AUTOCOMMIT",
         # Connections are held by Database and given up by it: a second pool underneath would only hide broken ones.
         poolclass=NullPool,
         connect_args={
-            "options": options[role],
-            "application_name": f"{application_name}-{role.value}",
-            "connect_timeout": connect_timeout_s,
+            "options": options,
+            "application_name": f"isoline-{role.value}",
+            "connect_timeout": CONNECT_TIMEOUT_S,
             "keepalives_idle": 5,
             "keepalives_interval": 2,
             "keepalives_count": 3,
