@@ -21,7 +21,11 @@ from support.waiting import wait_until
 def settings_for(leader_url: str, local_urls: Mapping[str, str | None], **overrides: Any) -> Settings:
     """Settings of a service with one region for each entry; every server listens on a free port."""
     regions = {code: {"listen": "127.0.0.1:0", "local_url": url} for code, url in local_urls.items()}
-    return Settings(leader_url=leader_url, regions=regions, **{"leader_region": next(iter(regions)), "log_level": "error", **overrides})
+    return Settings(
+        leader_url=leader_url,
+        regions=regions,
+        **{"leader_region": next(iter(regions)), "log_level": "error", **overrides},
+    )
 
 
 async def start_region(settings: Settings, region: str) -> RegionServer:
@@ -51,7 +55,16 @@ class ServerProcess:
     def start(self) -> "ServerProcess":
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "isoline_server", "serve", "--region", self._region, "--config", str(self.config)],
+                [
+                    sys.executable,
+                    "-m",
+                    "isoline_server",
+                    "serve",
+                    "--region",
+                    self._region,
+                    "--config",
+                    str(self.config),
+                ],
                 stdout=log,
                 stderr=log,
                 env={**os.environ, "GRPC_VERBOSITY": "NONE"},

@@ -8,7 +8,9 @@ from typing import TypeVar
 T = TypeVar("T")
 
 
-def wait_until(condition: Callable[[], T], *, timeout_s: float = 20.0, every_s: float = 0.02, what: str = "the condition") -> T:
+def wait_until(
+    condition: Callable[[], T], *, timeout_s: float = 20.0, every_s: float = 0.02, what: str = "the condition"
+) -> T:
     """The first true answer of ``condition``; fail after ``timeout_s``."""
     deadline = time.monotonic() + timeout_s
     while not (answer := condition()):
@@ -18,7 +20,13 @@ def wait_until(condition: Callable[[], T], *, timeout_s: float = 20.0, every_s: 
     return answer
 
 
-async def eventually(condition: Callable[[], Awaitable[T]], *, timeout_s: float = 20.0, every_s: float = 0.02, what: str = "the condition") -> T:
+async def eventually(
+    condition: Callable[[], Awaitable[T]],
+    *,
+    timeout_s: float = 20.0,
+    every_s: float = 0.02,
+    what: str = "the condition",
+) -> T:
     """The first true answer of the awaited ``condition``; fail after ``timeout_s``."""
     deadline = time.monotonic() + timeout_s
     while not (answer := await condition()):
