@@ -9,7 +9,6 @@ from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, aclosing, asynccontextmanager
 
 import isoline_client
-
 from benchmarks import sides
 from benchmarks.harness import Row, value_under
 from benchmarks.payloads import EVENT_TYPE, payloads

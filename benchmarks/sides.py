@@ -9,8 +9,8 @@ from types import ModuleType
 from typing import Any, Protocol
 
 import grpc
-import isoline_client
 
+import isoline_client
 from benchmarks.floor import generated
 from benchmarks.payloads import EVENT_TYPE
 

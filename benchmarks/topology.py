@@ -14,9 +14,9 @@ from sys import executable
 from tempfile import TemporaryDirectory
 
 import psycopg
-from isoline_server.embedded import EmbeddedCluster
 
 from benchmarks.processes import ROOT, Child
+from isoline_server.embedded import EmbeddedCluster
 
 HOME = "eu"
 STANDBYS = ("us", "ap")

@@ -8,7 +8,6 @@ import asyncio
 from contextlib import AsyncExitStack, aclosing
 
 import isoline_client
-
 from benchmarks import read
 from benchmarks.harness import Row, interleave, row, timed_ms, value_at_most
 from benchmarks.sides import OurRun, Ours

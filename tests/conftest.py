@@ -4,11 +4,11 @@ from collections.abc import AsyncIterator, Iterator
 
 import pytest
 import pytest_asyncio
-from support.databases import DIALECTS, Databases, find_cockroach
-from support.servers import settings_for, start_region
 
 from isoline_server.bootstrap import RegionServer
 from isoline_server.embedded import EmbeddedCluster
+from support.databases import DIALECTS, Databases, find_cockroach
+from support.servers import settings_for, start_region
 
 _left_out: list[str] = []
 

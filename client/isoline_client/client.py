@@ -6,7 +6,6 @@ from typing import Self
 
 from isoline.v1 import host_service_pb2 as host_pb
 from isoline.v1 import log_service_pb2 as log_pb
-
 from isoline_client import limits, wire
 from isoline_client.channel import Connection, Tls
 from isoline_client.errors import VerificationFailed

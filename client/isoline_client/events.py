@@ -11,9 +11,9 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 from google.protobuf.message import DecodeError
-from isoline.v1 import common_pb2 as pb
 from ulid import ULID
 
+from isoline.v1 import common_pb2 as pb
 from isoline_client.errors import InvalidRequest, TooLarge, VerificationFailed
 from isoline_client.limits import PAYLOAD_BYTES_MAX
 from isoline_client.verify import Position

@@ -6,7 +6,6 @@ Every page goes through one ``PrefixVerifier``, so there is no gap, no duplicate
 from collections.abc import AsyncGenerator
 
 from isoline.v1 import log_service_pb2 as log_pb
-
 from isoline_client import wire
 from isoline_client.channel import Connection
 from isoline_client.errors import IsolineError, Unavailable

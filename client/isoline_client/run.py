@@ -5,7 +5,6 @@ from contextlib import aclosing
 from typing import Any
 
 from isoline.v1 import log_service_pb2 as log_pb
-
 from isoline_client import limits, reading, wire
 from isoline_client.channel import Connection
 from isoline_client.events import Event, NewEvent

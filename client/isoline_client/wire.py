@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from typing import Any, Final, Generic, Literal, TypeVar
 
 from google.protobuf.message import Message
+
 from isoline.v1 import common_pb2 as pb
 from isoline.v1 import host_service_pb2 as host_pb
 from isoline.v1 import log_service_pb2 as log_pb
-
 from isoline_client import values
 from isoline_client.errors import InvalidRequest, TooLarge, VerificationFailed
 from isoline_client.events import NewEvent, content_of, encode_json, time_of

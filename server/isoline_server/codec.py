@@ -4,8 +4,8 @@ Bytes are made once, by ``encode``, when an event is accepted. Nothing re-serial
 """
 
 from google.protobuf.message import DecodeError
-from isoline.v1 import common_pb2 as pb
 
+from isoline.v1 import common_pb2 as pb
 from isoline_server.domain.event import Event, EventContent, EventStamp
 
 

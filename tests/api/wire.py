@@ -12,6 +12,7 @@ import grpc
 from google.rpc import error_details_pb2
 from grpc import aio
 from grpc_status import rpc_status
+
 from isoline.v1 import common_pb2 as pb
 from isoline.v1 import host_service_pb2_grpc as host_grpc
 from isoline.v1 import log_service_pb2 as log_pb

@@ -2,6 +2,7 @@ import asyncio
 import time
 
 import pytest
+
 from client.double import Double, World
 from isoline_client import Client
 

@@ -15,6 +15,7 @@ import grpc
 from google.protobuf import any_pb2
 from google.rpc import error_details_pb2, status_pb2
 from grpc_status import rpc_status
+
 from isoline.v1 import common_pb2 as pb
 from isoline.v1 import host_service_pb2 as host_pb
 from isoline.v1 import host_service_pb2_grpc as host_grpc

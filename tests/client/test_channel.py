@@ -3,8 +3,9 @@ import contextlib
 import socket
 
 import pytest
-from client.double import RUN_ID, Double, hang, lose, refuse
 from grpc import StatusCode
+
+from client.double import RUN_ID, Double, hang, lose, refuse
 from isoline_client import (
     Client,
     ClientClosed,

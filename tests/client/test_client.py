@@ -1,4 +1,5 @@
 import pytest
+
 from client.double import RUN_ID, alter
 from isoline.v1 import host_service_pb2, log_service_pb2
 from isoline_client import InvalidRequest, NewEvent, TooLarge, VerificationFailed, wire

@@ -2,10 +2,11 @@ import pickle
 from collections import defaultdict
 
 import grpc
-import isoline_client
 import pytest
-from client.double import status_of
 from grpc.aio import AioRpcError, Metadata
+
+import isoline_client
+from client.double import status_of
 from isoline_client import errors
 from isoline_server.api.status import STATUS
 

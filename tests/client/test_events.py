@@ -1,11 +1,12 @@
 from datetime import UTC, datetime
 
 import pytest
+from ulid import ULID
+
 from isoline.v1 import common_pb2 as pb
 from isoline_client import Event, InvalidRequest, NewEvent, Position, TooLarge, VerificationFailed
 from isoline_client import limits as client_limits
 from isoline_server.domain import limits as server_limits
-from ulid import ULID
 
 STAMP = pb.EventStamp(
     event_id=ULID.from_str("01HZZZZZZZZZZZZZZZZZZZZZZZ").bytes,

@@ -2,8 +2,9 @@ import ast
 import inspect
 from pathlib import Path
 
-import isoline_client
 import pytest
+
+import isoline_client
 from isoline_client import Client, Run, SyncClient, SyncRun
 
 PUBLIC = """

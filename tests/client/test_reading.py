@@ -3,10 +3,11 @@ import random
 from contextlib import aclosing
 
 import pytest
-from client.double import RUN_ID, alter, hang, refuse
 from grpc import StatusCode
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+
+from client.double import RUN_ID, alter, hang, refuse
 from isoline_client import Client, NewEvent, Position, PrefixMismatch, Unavailable, VerificationFailed, limits
 
 EVENT = NewEvent("node.completed", {"a": 1})

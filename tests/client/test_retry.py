@@ -1,6 +1,7 @@
 import contextlib
 
 import pytest
+
 from client.test_errors import leaves
 from isoline_client import errors, limits
 from isoline_client.retry import Attempts, Verdict, verdict

@@ -2,6 +2,7 @@ import asyncio
 from itertools import islice
 
 import pytest
+
 from client.double import RUN_ID, hang
 from isoline_client import ClientClosed, NewEvent, SeqConflict, SyncClient
 

@@ -1,9 +1,10 @@
 import pytest
-from client.double import RUN_ID, lose
-from isoline_client import NewEvent, SeqConflict, telemetry
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+
+from client.double import RUN_ID, lose
+from isoline_client import NewEvent, SeqConflict, telemetry
 
 EVENT = NewEvent("node.completed", {"a": 1})
 

@@ -3,6 +3,7 @@ import subprocess
 
 import grpc
 import pytest
+
 from client.double import RUN_ID, Double
 from isoline_client import Client, NewEvent, Tls, Unavailable
 

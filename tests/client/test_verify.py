@@ -3,6 +3,7 @@ from hashlib import sha256
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from isoline_client import CHAIN_START, START, Position, VerificationFailed
 from isoline_client.verify import PrefixVerifier, check_prefix, check_state
 

@@ -1,6 +1,7 @@
 import asyncio
 
 import pytest
+
 from isoline_client import Appended, NewEvent, NotWritten, OutcomeUnknown, Position, SeqConflict, Writer
 
 LONG_MS = 60_000.0

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from embedded.servers import Supervisor
 from isoline_server.embedded import EmbeddedCluster
 

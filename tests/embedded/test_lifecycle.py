@@ -12,6 +12,7 @@ from pathlib import Path
 
 import psycopg
 import pytest
+
 from embedded.servers import Supervisor, servers_below, wait_until
 from isoline_server.embedded import BIN_VARIABLE, EmbeddedCluster, EmbeddedPostgresError, find_binaries, identity
 from isoline_server.embedded.folder import TEMPORARY_PREFIX, DataFolder

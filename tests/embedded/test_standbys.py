@@ -6,6 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+
 from embedded.servers import Supervisor, servers_below, wait_until
 from isoline_server.embedded import EmbeddedCluster, EmbeddedPostgresError
 

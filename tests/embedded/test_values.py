@@ -5,6 +5,7 @@ import shutil
 from pathlib import Path
 
 import pytest
+
 from isoline_server.embedded import BIN_VARIABLE, EmbeddedCluster, EmbeddedPostgresError, Endpoint, find_binaries
 from isoline_server.embedded import binaries as search
 from isoline_server.embedded.leftovers import _from_proc, _from_ps

@@ -6,14 +6,14 @@ from dataclasses import dataclass
 
 import pytest
 import pytest_asyncio
+
 from api.wire import Wire, wire_to
 from guarantees.copies import LogicalCopy
-from support.databases import DIALECTS, TEMPLATE, Databases
-from support.servers import settings_for, start_region
-
 from isoline_server.bootstrap import RegionServer
 from isoline_server.embedded import EmbeddedCluster
 from isoline_server.store.migrate import migrate
+from support.databases import DIALECTS, TEMPLATE, Databases
+from support.servers import settings_for, start_region
 
 
 @dataclass

@@ -3,6 +3,7 @@
 import asyncio
 
 import grpc
+
 from api.wire import event, events, refused, request_id
 from isoline.v1 import log_service_pb2 as log_pb
 

@@ -5,10 +5,10 @@ from hashlib import sha256
 from pathlib import Path
 
 import pytest
+
 from api.wire import CHAIN_START, chain, event
 from guarantees.copies import execute
 from isoline.v1 import common_pb2 as pb
-
 from isoline_server import codec
 from isoline_server.domain.chain import first_break
 from isoline_server.domain.event import EventContent, EventStamp

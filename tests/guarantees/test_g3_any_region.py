@@ -3,12 +3,12 @@ never wrong; only the leader may say that something does not exist."""
 
 import grpc
 import pytest
+from structlog.testing import capture_logs
+
 from api.wire import TIMEOUT_S, UNKNOWN_RUN, chain, event, events, refused
 from guarantees.copies import DELETE_EVENT, FLIP_DIGEST, FLIP_RECORD, REWRITE
 from isoline.v1 import common_pb2 as pb
 from isoline.v1 import log_service_pb2 as log_pb
-from structlog.testing import capture_logs
-
 from isoline_server import telemetry
 from support.waiting import eventually
 

@@ -14,6 +14,9 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+from sqlalchemy import Connection, Engine, NullPool, create_engine, event, text
+from sqlalchemy.exc import IntegrityError
+
 from isoline_server.domain.errors import InvalidField
 from isoline_server.store import cockroach
 from isoline_server.store.migrate import (
@@ -32,8 +35,6 @@ from isoline_server.store.migrate import (
 )
 from isoline_server.store.migrations import ddl
 from isoline_server.store.tables import metadata
-from sqlalchemy import Connection, Engine, NullPool, create_engine, event, text
-from sqlalchemy.exc import IntegrityError
 
 pytestmark = pytest.mark.postgres
 

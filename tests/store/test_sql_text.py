@@ -11,9 +11,10 @@ import pkgutil
 import re
 from pathlib import Path
 
-import isoline_server.store
 import pglast
 import pytest
+
+import isoline_server.store
 from isoline_server.domain.errors import InvalidField
 from isoline_server.store import cockroach
 from isoline_server.store.migrations import ddl, lease, versions

@@ -4,8 +4,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from grpc import aio
-from isoline.v1 import host_service_pb2, host_service_pb2_grpc
 
+from isoline.v1 import host_service_pb2, host_service_pb2_grpc
 from isoline_server.domain import limits
 from isoline_server.domain.chain import CHAIN_START
 from isoline_server.domain.ids import Region

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from grpc import aio
-from isoline.v1 import log_service_pb2, log_service_pb2_grpc
 
+from isoline.v1 import log_service_pb2, log_service_pb2_grpc
 from isoline_server.api import translate
 from isoline_server.api.calls import current_caller, time_left_s
 from isoline_server.api.credentials import Caller, Scope

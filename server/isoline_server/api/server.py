@@ -9,8 +9,8 @@ from typing import Final
 from grpc import aio
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
-from isoline.v1 import host_service_pb2, host_service_pb2_grpc, log_service_pb2, log_service_pb2_grpc
 
+from isoline.v1 import host_service_pb2, host_service_pb2_grpc, log_service_pb2, log_service_pb2_grpc
 from isoline_server.api.calls import Calls
 from isoline_server.api.credentials import Credentials
 from isoline_server.api.host_servicer import HostServicer

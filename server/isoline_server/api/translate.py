@@ -10,7 +10,6 @@ from hashlib import sha256
 from typing import Final
 
 from isoline.v1 import common_pb2, log_service_pb2
-
 from isoline_server.api.credentials import Caller
 from isoline_server.domain import limits
 from isoline_server.domain.append import AppendCommand, Outcome

@@ -4,6 +4,7 @@ import pytest
 import rfc8785
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
 from isoline_server.domain.canonical import canonical, digest_of
 from isoline_server.domain.errors import Damaged
 

@@ -4,6 +4,7 @@ from dataclasses import replace
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
 from isoline_server.domain import diff, limits
 from isoline_server.domain.diff import Differ, diff_logs, same_event, state_diff
 from isoline_server.domain.errors import Damaged

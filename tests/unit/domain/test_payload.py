@@ -4,6 +4,7 @@ from dataclasses import replace
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
 from isoline_server.domain import limits
 from isoline_server.domain.errors import Damaged, InvalidField, TooLarge
 from isoline_server.domain.event import EventContent

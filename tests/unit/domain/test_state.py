@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
 from isoline_server.domain import limits
 from isoline_server.domain.errors import Damaged, StateTooLarge
 from isoline_server.domain.event import EventContent
