@@ -118,7 +118,7 @@ class Wire:
     """One server's stubs."""
 
     def __init__(self, address: str, key: str | None = None) -> None:
-        options = [("grpc.use_local_subchannel_pool", 1), ("grpc.max_send_message_length", -1)]
+        options = [("grpc.use_local_subchannel_pool", 1), ("grpc.max_send_message_length", -1), ("grpc.max_receive_message_length", -1)]
         self.channel = aio.insecure_channel(address, options=options)
         self.log = log_grpc.LogServiceStub(self.channel)
         self.host = host_grpc.HostServiceStub(self.channel)

@@ -1,6 +1,6 @@
 """Servers for the guarantees: two over one database, three over a primary and its standbys, and one whose replica is a copy to damage."""
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 
@@ -12,8 +12,10 @@ from guarantees.copies import LogicalCopy
 from isoline_server.bootstrap import RegionServer
 from isoline_server.embedded import EmbeddedCluster
 from isoline_server.store.migrate import migrate
+from isoline.v1.host_service_pb2 import GetRegionStatusRequest
 from support.databases import DIALECTS, TEMPLATE, Databases
 from support.servers import settings_for, start_region
+from support.waiting import eventually
 
 
 @dataclass
@@ -105,8 +107,8 @@ async def three(topology: EmbeddedCluster) -> AsyncIterator[World]:
         yield World(await serve(stack, url, local_urls), topology)
 
 
-@pytest.fixture
-def world(three: World) -> Iterator[World]:
+@pytest_asyncio.fixture
+async def world(three: World) -> AsyncIterator[World]:
     """The three regions; everything runs again afterwards, whatever the test stopped."""
     yield three
     for name in ("primary", "us", "ap"):
@@ -115,3 +117,9 @@ def world(three: World) -> Iterator[World]:
     for name in ("us", "ap"):
         three.cluster.resume_replay(name)
     three.caught_up()
+    for wire in three.regions.wires.values():
+        await eventually(lambda wire=wire: leader_answers(wire), what="the leader")
+
+
+async def leader_answers(wire: Wire) -> bool:
+    return (await wire.host.GetRegionStatus(GetRegionStatusRequest())).leader_reachable

@@ -15,7 +15,7 @@ from isoline_client.cli.failures import CommandError
 from isoline_client.cli.feed import Batch, Feed
 from isoline_client.cli.lines import Line, LineError
 from isoline_client.cli.options import RunArgument, add_command
-from isoline_client.cli.output import Advance, Output
+from isoline_client.cli.output import Advance, Output, counted
 from isoline_client.cli.session import Session
 from isoline_client.errors import IsolineError, OutcomeUnknown
 from isoline_client.limits import APPEND_EVENTS_MAX
@@ -97,6 +97,12 @@ async def append(
                 f"append {feed.name}", total=feed.size, unit="events" if feed.size is None else "bytes"
             ) as advance:
                 await _carry_over(feed, appending, advance)
+        except (CommandError, IsolineError) as error:
+            error.add_note(_where_it_ended(appending))
+            raise
+        except asyncio.CancelledError:
+            session.out.warn(f"interrupted: {_where_it_ended(appending)}")
+            raise
         finally:
             await appending.close()
             _report(session.out, run_id, appending, time.perf_counter() - began)
@@ -239,7 +245,9 @@ def _at_its_line(error: IsolineError, lines: list[Line]) -> IsolineError:
     if found is not None and int(found[1]) < len(lines):
         number = lines[int(found[1])].number
         error.message = f"line {number}: {_EVENT_FIELD.sub('', error.message)}"
-        error.metadata = {**error.metadata, "line": str(number)}
+        error.metadata = {name: _EVENT_FIELD.sub("", value) for name, value in error.metadata.items()} | {
+            "line": str(number)
+        }
     return error
 
 
@@ -248,14 +256,11 @@ def _report(out: Output, run_id: str, appending: Appending, seconds: float) -> N
     totals = appending.totals
     if out.json:
         out.document(_document(run_id, totals, seconds))
-    else:
+    elif totals.complete or totals.last is not None:
         out.show(_summary(totals, seconds))
-    if not totals.complete:
-        out.warn(_where_it_ended(totals, appending.in_doubt))
     if totals.timestamps_left_out:
-        out.note(
-            f"{totals.timestamps_left_out:,} timestamps were left out; --keep-timestamps keeps them in the payload"
-        )
+        left = counted(totals.timestamps_left_out, "timestamp")
+        out.note(f"left out {left}; --keep-timestamps keeps them in the payload")
 
 
 def _document(run_id: str, totals: Totals, seconds: float) -> dict[str, Any]:
@@ -273,7 +278,7 @@ def _document(run_id: str, totals: Totals, seconds: float) -> dict[str, Any]:
 
 
 def _summary(totals: Totals, seconds: float) -> str:
-    said = f"appended {totals.events:,} events"
+    said = f"appended {counted(totals.events, 'event')}"
     if totals.already_there:
         said += f", {totals.already_there:,} were there already"
     if totals.last is not None:
@@ -281,16 +286,13 @@ def _summary(totals: Totals, seconds: float) -> str:
     return f"{said}, {seconds:.2f} s"
 
 
-def _where_it_ended(totals: Totals, in_doubt: list[Line]) -> str:
-    before = (
-        f"lines up to {totals.last_line} of the input are in the run"
-        if totals.last_line
-        else "no line of the input is in the run"
-    )
+def _where_it_ended(appending: Appending) -> str:
+    last, in_doubt = appending.totals.last_line, appending.in_doubt
+    before = f"lines up to {last} of the input are in the run" if last else "no line of the input is in the run"
     if not in_doubt:
-        return f"{before}, none behind them" if totals.last_line else before
-    first, last = in_doubt[0].number, in_doubt[-1].number
-    return (
-        f"{before}; whether lines {first} to {last} are is not known, none is behind them. With --engine the same command, "
-        "given again, appends what is missing"
-    )
+        return f"{before}, none behind them" if last else before
+    doubted = f"{in_doubt[0].number} to {in_doubt[-1].number}"
+    return f"{before}; it is not known whether lines {doubted} are, and none behind them is. {_ADVICE}"
+
+
+_ADVICE: Final = "With --engine the same command, given again, appends what is missing."

@@ -9,7 +9,7 @@ from rich.text import Text
 from isoline_client.cli.documents import diff_document
 from isoline_client.cli.failures import Exit
 from isoline_client.cli.options import add_command
-from isoline_client.cli.output import Output, clean
+from isoline_client.cli.output import Output, clean, counted
 from isoline_client.cli.session import Session
 from isoline_client.events import EventContent
 from isoline_client.values import Diff, EventDiff
@@ -44,11 +44,11 @@ async def diff(
     if session.out.json:
         session.out.document(diff_document(found, equal=equal))
     else:
-        _show(session.out, found, equal=equal)
+        _show(session.out, found, equal=equal, limit=limit)
     return Exit.OK if equal else Exit.NEGATIVE
 
 
-def _show(out: Output, found: Diff, *, equal: bool) -> None:
+def _show(out: Output, found: Diff, *, equal: bool, limit: int) -> None:
     for each in found.event_diffs:
         for line in _lines(each):
             out.line(line)
@@ -56,11 +56,15 @@ def _show(out: Output, found: Diff, *, equal: bool) -> None:
         out.show(Text(f"state {clean(found.state_diff.decode())}"))
     verdict = "equal" if equal else "different"
     where = "" if found.diverged_at_seq is None else f" from seq {found.diverged_at_seq}"
-    out.note(f"{verdict}{where}; {found.shared_events:,} events are shared{_caveat(found)}")
+    out.note(f"{verdict}{where}; {counted(found.shared_events, 'event')} shared by lineage{_caveat(found, limit)}")
 
 
-def _caveat(found: Diff) -> str:
-    return "; not all was compared: a run has not ended, or there are more differences" if found.truncated else ""
+def _caveat(found: Diff, limit: int) -> str:
+    if not found.truncated:
+        return ""
+    if len(found.event_diffs) >= limit:
+        return f"; not more than {limit} differences are shown"
+    return "; a run has not ended, so only what both hold was compared"
 
 
 def _lines(each: EventDiff) -> Iterator[Text]:

@@ -94,6 +94,12 @@ def exit_code(error: IsolineError) -> Exit:
             return Exit.REFUSED
 
 
+def in_short(error: IsolineError | CommandError) -> str:
+    """The error in a table's cell: a server that is not there needs no report of every attempt to connect."""
+    gone = isinstance(error, errors.Unavailable) and not error.reason
+    return "does not answer" if gone or isinstance(error, errors.DeadlineExceeded) else str(error)
+
+
 def _details(error: IsolineError) -> dict[str, Any]:
     """The values of the error: what the server said, else the error's own fields."""
     if error.metadata:

@@ -9,7 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from isoline_client.cli.documents import capabilities_document, region_document
-from isoline_client.cli.failures import Exit, describe
+from isoline_client.cli.failures import Exit, describe, in_short
 from isoline_client.cli.options import add_command
 from isoline_client.cli.output import add_row, facts, table
 from isoline_client.cli.servers import Server
@@ -40,7 +40,7 @@ class Answer:
         """What is wrong; empty when nothing is."""
         found = self.status
         if found is None:
-            return "does not answer" if self.error is None else str(self.error)
+            return "does not answer" if self.error is None else in_short(self.error)
         if self.server.region and found.region != self.server.region:
             return f"this is the server of {found.region}"
         return ", ".join(

@@ -87,8 +87,9 @@ class Output:
         if failure.reason:
             said.append(f" [{failure.reason}]", "dim")
         self.aside.print(said, soft_wrap=True)
-        if failure.details:
-            pairs = "  ".join(f"{name}={value}" for name, value in failure.details.items())
+        unsaid = [f"{name}={value}" for name, value in failure.details.items() if str(value) not in failure.message]
+        if unsaid:
+            pairs = "  ".join(unsaid)
             self.aside.print(Text(f"  {clean(pairs)}", "dim"), soft_wrap=True)
         for hint in failure.hints:
             self.aside.print(Text(f"  {clean(hint)}"), soft_wrap=True)
@@ -112,6 +113,11 @@ def clean(text: str) -> str:
     if text.isprintable():
         return text
     return "".join(each if each.isprintable() else _escape(ord(each)) for each in text)
+
+
+def counted(number: int, what: str) -> str:
+    """``1 event``, ``2,000 events``."""
+    return f"{number:,} {what}" if number == 1 else f"{number:,} {what}s"
 
 
 def table(*columns: str, numbers: Iterable[str] = ()) -> Table:

@@ -11,7 +11,7 @@ from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
 
-from isoline_client.cli.failures import CommandError, Exit, describe
+from isoline_client.cli.failures import CommandError, Exit, describe, in_short
 from isoline_client.client import Client
 from isoline_client.errors import ChainBroken, IsolineError, VerificationFailed
 from isoline_client.run import Run
@@ -58,7 +58,7 @@ class Proof:
             return f"differs from seq {self.differs_at}"
         if self.broken_at is not None:
             return f"broken at seq {self.broken_at}: {self.error}"
-        return "proven" if self.error is None else f"cannot prove it: {self.error}"
+        return "proven" if self.error is None else f"cannot prove it: {in_short(self.error)}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -70,10 +70,10 @@ def decide_append(
 ) -> Accepted:
     """Give the events their seqs, make their bytes and extend the chain; raise ``SeqConflict``, ``RunTerminal``, ``EngineGap`` or
     ``EngineCounterReused`` when the head does not allow it."""
-    if command.expected_seq is not None and command.expected_seq != head.seq + 1:
-        raise SeqConflict(command.run_id, command.expected_seq, head.seq + 1)
     if command.engine:
         _check_engine(last_engine_seq, command)
+    if command.expected_seq is not None and command.expected_seq != head.seq + 1:
+        raise SeqConflict(command.run_id, command.expected_seq, head.seq + 1)
     terminal_seq = _terminal_seq(head, command)
     digest, size = head.digest, head.record_bytes
     records: list[bytes] = []

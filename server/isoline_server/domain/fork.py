@@ -28,7 +28,7 @@ class ForkCommand:
 
 def fork_point(command: ForkCommand) -> int:
     """The first seq that is not inherited. A branch must say it; a replay begins at 0 by default."""
-    if command.mode is ForkMode.REPLAY and command.overlay not in {b"", b"{}"}:
+    if command.mode is ForkMode.REPLAY and command.overlay.translate(None, b" \t\n\r") not in {b"", b"{}"}:
         raise OverlayNotAllowed
     if command.from_seq is None:
         if command.mode is ForkMode.BRANCH:

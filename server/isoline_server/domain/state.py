@@ -103,8 +103,11 @@ def observable(state: RunState) -> JsonObject:
 
 
 def observable_bytes(state: RunState) -> bytes:
-    """``observable`` as canonical JSON."""
-    return canonical(observable(state))
+    """``observable`` as canonical JSON. Raise ``StateTooLarge`` when it is over the limit: no reader gets a part of it."""
+    data = canonical(observable(state))
+    if len(data) > limits.STATE_BYTES_MAX:
+        raise StateTooLarge(len(data), limits.STATE_BYTES_MAX)
+    return data
 
 
 def state_digest(state: RunState) -> bytes:

@@ -7,8 +7,8 @@ given standby a little later: ``wait_caught_up`` waits for that.
 
 **Who may connect.** Servers listen on 127.0.0.1 only and ask for a random password, kept in the data folder for its owner alone. Trusting
 whoever comes from the loopback address would be simpler, but every local user may connect there, and a superuser of a database may
-run programs. The password costs about two milliseconds a connection. Connections are not encrypted and the role is a superuser: good for
-one machine and for tests, not for a network.
+run programs. The password costs half a millisecond a connection (four before PostgreSQL 16). Connections are not encrypted and the role
+is a superuser: good for one machine and for tests, not for a network.
 
 **Lives.** Servers end with the supervisor, even if it is killed (see ``process.py``). A kept folder starts again after any crash.
 """

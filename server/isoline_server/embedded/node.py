@@ -19,6 +19,7 @@ from isoline_server.embedded.process import READY_S, PostgresProcess, run_tool
 from isoline_server.embedded.settings import CONF_NAME, SUPERUSER, port_in, render, replication_conninfo
 
 PRIMARY: Final = "primary"
+SCRAM_ITERATIONS_SINCE: Final = 16
 
 _RETRY_S: Final = 0.1
 _PATIENCE_S: Final = 10.0
@@ -100,6 +101,9 @@ class Node:
         try:
             auth = ["--auth=scram-sha-256", f"--pwfile={secret}", f"--username={SUPERUSER}"]
             shape = ["--data-checksums", "--encoding=UTF8", "--no-locale"]
+            if self._installation.binaries.major >= SCRAM_ITERATIONS_SINCE:
+                # Stretching protects weak passwords. Ours is random, and every connection would pay for it.
+                shape.append("--set=scram_iterations=1")
             self._run_tool("initdb", f"--pgdata={new}", *auth, *shape)
         finally:
             secret.unlink()

@@ -12,6 +12,9 @@ from isoline_server.local_cluster.record import is_running, recorded_pid, remove
 STOP_S: Final = 60.0
 """Draining the servers, then a checkpoint of every PostgreSQL."""
 
+LEAVE_S: Final = 10.0
+"""What the process itself may take to end once everything that it ran is stopped. Longer is no failure: the folder is free."""
+
 _POLL_S: Final = 0.05
 
 
@@ -40,3 +43,14 @@ def _wait_until_gone(data_dir: Path, pid: int, within_s: float) -> None:
         if time.monotonic() > deadline:
             raise ClusterError(f"the cluster in {data_dir} (pid {pid}) did not stop within {within_s:.0f} s")
         time.sleep(_POLL_S)
+    deadline = time.monotonic() + LEAVE_S
+    while _exists(pid) and time.monotonic() < deadline:
+        time.sleep(_POLL_S)
+
+
+def _exists(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True

@@ -17,6 +17,7 @@ from isoline_server.domain import limits
 from isoline_server.domain.append import Accepted, AppendCommand, Encode, Outcome, Stamping, decide_append
 from isoline_server.domain.errors import (
     Draining,
+    EngineCounterReused,
     HeadContended,
     IsolineError,
     OutcomeUnknown,
@@ -335,9 +336,12 @@ class Lane:
     async def _answer_from_receipts(self, batch: Sequence[Pending]) -> None:
         receipts = await self._writer.load_receipts(self._home, [key for pending in batch for key in pending.keys])
         for pending in batch:
-            receipt = next((receipts[key] for key in pending.keys if key in receipts), None)
-            if receipt is not None:
-                _answer_from_receipt(pending, receipt)
+            by_request, by_counter = receipts.get(pending.keys[0]), receipts.get(pending.keys[-1])
+            if by_request is not None:
+                _answer_from_receipt(pending, by_request)
+            elif by_counter is not None and by_counter.request_hash == pending.request_hash:
+                _answer_from_receipt(pending, by_counter)
+            # A counter that was used for other events is refused by the decision, which knows the engine's next one.
 
     # -- hints and giving up -----------------------------------------------------------------------------------------------------
 
@@ -365,7 +369,10 @@ class Lane:
 
 async def _join(first: Pending, request_hash: bytes, command: AppendCommand) -> Outcome:
     if first.request_hash != request_hash:
-        raise RequestIdReused(command.request_id)
+        if first.command.request_id == command.request_id:
+            raise RequestIdReused(command.request_id)
+        next_engine_seq = first.command.engine_seq + len(first.command.contents)
+        raise EngineCounterReused(command.engine, next_engine_seq, command.engine_seq)
     return replace(await asyncio.shield(first.future), repeated=True)
 
 

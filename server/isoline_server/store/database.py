@@ -155,8 +155,12 @@ class Database:
         healthy = isinstance(error, psycopg.Error) and not (held.driver.broken or held.driver.closed)
         if healthy and getattr(error, "sqlstate", None) != "25006" and not self._closed:
             self._idle.append(held)
-        else:
-            await _discard(held)
+            return
+        lost = held.driver.broken or held.driver.closed
+        await _discard(held)
+        while lost and self._idle:
+            # What ended this connection most likely ended those that wait, too: one call learns it, not one call each.
+            await _discard(self._idle.pop())
 
 
 def _note(held: _Held, notice: psycopg.errors.Diagnostic) -> None:

@@ -25,7 +25,11 @@ class SqlLogWriter:
         self._database = database
 
     async def append(self, region: Region, groups: Sequence[GroupWrite]) -> frozenset[RunId]:
-        rows = await self._write("append", append_sql(region), append_params(groups))
+        single = _single(groups)
+        if single is not None:
+            rows = await self._write("append", append_single_sql(region), single)
+        else:
+            rows = await self._write("append", append_sql(region), append_params(groups))
         return frozenset(cast("RunId", row[0]) for row in rows)
 
     async def load_heads(self, region: Region, run_ids: Sequence[RunId]) -> Mapping[RunId, Head]:

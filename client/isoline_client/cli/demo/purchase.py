@@ -102,14 +102,9 @@ class _Purchase:
         return answer
 
     async def _tell_of(
-        self,
-        node: "_Node",
-        type: str,
-        payload: dict[str, Any],
-        *,
-        masked: tuple[str, ...] = (),
+        self, node: "_Node", event_type: str, payload: dict[str, Any], *, masked: tuple[str, ...] = ()
     ) -> None:
-        await self.tell(NewEvent(type, payload, node_id=node.node_id, masked=masked))
+        await self.tell(NewEvent(event_type, payload, node_id=node.node_id, masked=masked))
 
 
 class _Node:

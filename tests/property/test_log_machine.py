@@ -1,0 +1,291 @@
+"""The log as a state machine: hypothesis draws histories, and after every step the model says whether each guarantee still holds.
+
+A history appends (with and without an expected seq, by engines that count, several at once through several regions), repeats, forks, reads,
+tails, asks for states, pauses replicas, and restarts or kills servers, standbys and the primary under way. All of it runs on a real
+PostgreSQL primary with two hot standbys and three region servers, one of them a process. ``model`` lists what is proved.
+
+``HYPOTHESIS_PROFILE`` chooses how long:
+
+* default: a few histories, always the same ones, without shrinking;
+* ``long``: many long histories, new ones each time, with more outages, and shrunk when one fails (half an hour)::
+
+      HYPOTHESIS_PROFILE=long python -m pytest tests/property
+
+A failure prints its steps and a ``@reproduce_failure(…)`` line. Put that line above ``machine`` in the test to run this history again; as
+threads and processes race, it may take more than one run to fail again.
+"""
+
+import os
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, Phase, event, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
+
+from isoline_server.embedded import EmbeddedCluster
+from property.history import CHANGES, History
+from property.traffic import FEW, FRESHNESS, NUMBER, ONE_OR_TWO, REGION, TRAFFIC
+from property.world import STANDBYS, World
+
+pytestmark = [pytest.mark.property, pytest.mark.topology]
+
+
+@dataclass(frozen=True)
+class Profile:
+    """How many histories, and how many outages each may have: an outage takes a second or two, any other step some milliseconds."""
+
+    settings: settings
+    outages_max: int
+    timeout_s: int
+
+
+_ALWAYS: dict[str, Any] = {"deadline": None, "print_blob": True, "report_multiple_bugs": False}
+_SURE = settings(
+    derandomize=True, database=None, max_examples=10, stateful_step_count=30, phases=[Phase.generate], **_ALWAYS
+)
+_LONG = settings(
+    derandomize=False, max_examples=250, stateful_step_count=60, suppress_health_check=[HealthCheck.too_slow], **_ALWAYS
+)
+PROFILES = {
+    "default": Profile(_SURE, outages_max=1, timeout_s=180),
+    "long": Profile(_LONG, outages_max=6, timeout_s=7200),
+}
+PROFILE = PROFILES.get(os.environ.get("HYPOTHESIS_PROFILE", "default"), PROFILES["default"])
+
+RUNS_MAX = 8
+ENGINE = st.sampled_from(["engine0", "engine1", "engine2"])
+OFFSET = st.sampled_from([None, 0, 0, -1, 1, 7])
+HOME = st.sampled_from(["", "eu", "us", "ap"])
+MODE = st.sampled_from(["branch", "replay"])
+STANDBY = st.sampled_from(STANDBYS)
+
+
+class LogMachine(RuleBasedStateMachine):
+    """Rules carry out one step each; the one invariant judges it. Which rules may run never depends on how a race ended."""
+
+    def __init__(self, world: World, profile: Profile, tally: Counter[str]) -> None:
+        super().__init__()
+        world.heal()
+        self.history = History(world)
+        self._world = world
+        self._tally = tally
+        self._outages_left = profile.outages_max
+        self._many_left = 1
+        self._makings_left = RUNS_MAX
+        self._failed = False
+
+    def _do(self, name: str, work: Awaitable[None]) -> None:
+        self._tally[name] += 1
+        self._run(work)
+
+    def _run(self, work: Any) -> None:
+        try:
+            self._world.run(work)
+        except BaseException:
+            self._failed = True
+            raise
+
+    # -- making runs -------------------------------------------------------------------------------------------------------------------
+
+    @initialize(region=REGION, home=HOME, kinds=FEW)
+    def begin(self, region: str, home: str, kinds: list[str]) -> None:
+        self._run(self.history.create(region, home))
+        self._run(self.history.write(self.history.logs[0], region, kinds, 0))
+
+    @precondition(lambda self: self._makings_left)
+    @rule(region=REGION, home=HOME)
+    def create(self, region: str, home: str) -> None:
+        self._makings_left -= 1
+        self._do("create", self.history.create(region, home))
+
+    @precondition(lambda self: self._makings_left)
+    @rule(run=NUMBER, at=NUMBER, region=REGION, mode=MODE, home=HOME, pinned=st.booleans())
+    def fork(self, run: int, at: int, region: str, mode: str, home: str, pinned: bool) -> None:
+        self._makings_left -= 1
+        self._do("fork", self.history.fork(self.history.log(run), at, region, mode, home, pinned))
+
+    @precondition(lambda self: self._makings_left)
+    @rule(
+        run=NUMBER, region=REGION, how=st.sampled_from(["beyond", "unsaid", "negative", "pin", "ended"]), number=NUMBER
+    )
+    def fork_nowhere(self, run: int, region: str, how: str, number: int) -> None:
+        self._makings_left -= 1
+        self._do("fork nowhere", self.history.fork_nowhere(self.history.log(run), region, how, number))
+
+    @rule(run=NUMBER, region=REGION)
+    def repeat_making(self, run: int, region: str) -> None:
+        self._do("repeat making", self.history.repeat_making(run, region))
+
+    @rule(run=NUMBER, region=REGION)
+    def repeat_making_changed(self, run: int, region: str) -> None:
+        self._do("repeat making changed", self.history.repeat_making_changed(run, region))
+
+    # -- appending ---------------------------------------------------------------------------------------------------------------------
+
+    @rule(run=NUMBER, region=REGION, kinds=FEW, offset=OFFSET)
+    def append(self, run: int, region: str, kinds: list[str], offset: int | None) -> None:
+        self._do("append", self.history.write(self.history.log(run), region, kinds, offset))
+
+    @rule(run=NUMBER, region=REGION, engine=ENGINE, kinds=ONE_OR_TWO, skipped=st.sampled_from([0, 0, 0, 1, 5]))
+    def append_as_engine(self, run: int, region: str, engine: str, kinds: list[str], skipped: int) -> None:
+        self._do(
+            "append as engine", self.history.write_as_engine(self.history.log(run), region, engine, kinds, skipped)
+        )
+
+    @precondition(lambda self: self._many_left)
+    @rule(run=NUMBER, region=REGION, many=st.sampled_from([1000, 999, 600]))
+    def append_many(self, run: int, region: str, many: int) -> None:
+        """Over a distance between snapshots."""
+        self._many_left -= 1
+        log = self.history.log(run)
+        for _ in range(2):
+            self._do("append many", self.history.write(log, region, ["note", "put"] * (many // 2), None))
+
+    @rule(run=NUMBER, region=REGION, word=st.sampled_from(["completed", "failed", "cancelled"]))
+    def end(self, run: int, region: str, word: str) -> None:
+        self._do("end", self.history.end(self.history.log(run), region, word))
+
+    @rule(traffic=TRAFFIC)
+    def append_and_read_at_once(self, traffic: list[Any]) -> None:
+        self._do("race", self.history.race(traffic))
+
+    @rule(number=NUMBER, region=REGION, by_counter=st.booleans())
+    def repeat(self, number: int, region: str, by_counter: bool) -> None:
+        self._do("repeat", self.history.repeat(number, region, by_counter))
+
+    @rule(number=NUMBER, region=REGION, how=st.sampled_from(CHANGES), other=NUMBER)
+    def repeat_changed(self, number: int, region: str, how: str, other: int) -> None:
+        self._do("repeat changed", self.history.repeat_changed(number, region, how, other))
+
+    # -- reading -----------------------------------------------------------------------------------------------------------------------
+
+    @rule(
+        run=NUMBER,
+        region=REGION,
+        bounds=st.tuples(NUMBER, NUMBER, st.booleans()),
+        freshness=FRESHNESS,
+        known=st.none() | NUMBER,
+    )
+    def read(self, run: int, region: str, bounds: tuple[int, int, bool], freshness: str, known: int | None) -> None:
+        self._do("read", self.history.read_some(self.history.log(run), region, bounds, freshness, known))
+
+    @rule(
+        run=NUMBER, region=REGION, how=st.sampled_from(["from", "until", "known", "tail", "tail known"]), number=NUMBER
+    )
+    def read_wrongly(self, run: int, region: str, how: str, number: int) -> None:
+        self._do("read wrongly", self.history.read_wrongly(self.history.log(run), region, how, number))
+
+    @rule(run=NUMBER, region=REGION, from_seq=NUMBER)
+    def tail(self, run: int, region: str, from_seq: int) -> None:
+        log = self.history.log(run)
+        self._do("tail", self.history.follow(log, region, from_seq % (log.next_seq + 1), log.next_seq))
+
+    @rule(run=NUMBER, region=REGION, writer=REGION, many=st.integers(1, 3))
+    def tail_live(self, run: int, region: str, writer: str, many: int) -> None:
+        self._do("tail live", self.history.tail_live(self.history.log(run), region, writer, many))
+
+    @rule(run=NUMBER, region=REGION, at=st.none() | NUMBER, freshness=FRESHNESS)
+    def state(self, run: int, region: str, at: int | None, freshness: str) -> None:
+        log = self.history.log(run)
+        at_seq = None if at is None else at % (log.next_seq + 1)
+        self._do("state", self.history.state(log, region, at_seq, freshness))
+
+    # -- disturbing --------------------------------------------------------------------------------------------------------------------
+
+    @rule(name=STANDBY)
+    def pause_replay(self, name: str) -> None:
+        self._do("pause", self._world.pause_replay(name))
+
+    @rule(name=STANDBY)
+    def resume_replay(self, name: str) -> None:
+        self._do("resume", self._world.resume_replay(name))
+
+    def _disturb(
+        self, name: str, traffic: list[Any], disturb: Callable[[Any], Awaitable[None]], spare: str = ""
+    ) -> None:
+        self._outages_left -= 1
+        self._do(name, self.history.race_through(traffic, disturb, spare=spare))
+
+    @precondition(lambda self: self._outages_left)
+    @rule(region=REGION, traffic=TRAFFIC)
+    def restart_server(self, region: str, traffic: list[Any]) -> None:
+        self._disturb(
+            "restart server", traffic, lambda meanwhile: self._world.restart_server(region, meanwhile), region
+        )
+
+    @precondition(lambda self: self._outages_left)
+    @rule(traffic=TRAFFIC)
+    def kill_server(self, traffic: list[Any]) -> None:
+        self._disturb("kill server", traffic, self._world.kill_server, "ap")
+
+    @precondition(lambda self: self._outages_left)
+    @rule(name=STANDBY, traffic=TRAFFIC)
+    def kill_standby(self, name: str, traffic: list[Any]) -> None:
+        self._disturb(
+            "kill standby",
+            traffic,
+            lambda meanwhile: self._world.restart_database(name, kill=True, meanwhile=meanwhile),
+        )
+
+    @precondition(lambda self: self._outages_left)
+    @rule(kill=st.booleans(), traffic=TRAFFIC)
+    def restart_primary(self, kill: bool, traffic: list[Any]) -> None:
+        self._disturb(
+            "restart primary",
+            traffic,
+            lambda meanwhile: self._world.restart_database("primary", kill=kill, meanwhile=meanwhile),
+        )
+
+    # -- judging -----------------------------------------------------------------------------------------------------------------------
+
+    @invariant()
+    def every_guarantee_holds(self) -> None:
+        self._run(self.history.settle())
+
+    def teardown(self) -> None:
+        if self._failed or not self.history.logs:
+            return
+        self._run(self.history.audit())
+        for what in self.history.counts:
+            event(what)
+        self._tally += self.history.counts
+
+
+@pytest.fixture(scope="module")
+def world(topology: EmbeddedCluster) -> Iterator[World]:
+    """One for all histories."""
+    with World(topology, "histories") as made:
+        yield made
+
+
+@pytest.mark.timeout(PROFILE.timeout_s)
+def test_every_history_keeps_every_guarantee(world: World) -> None:
+    tally: Counter[str] = Counter()
+
+    def machine() -> LogMachine:
+        return LogMachine(world, PROFILE, tally)
+
+    run_state_machine_as_test(machine, settings=PROFILE.settings)
+    print(sorted(tally.items()))
+    wanted = (
+        "appended",
+        "repeated",
+        "made",
+        "RequestIdReused",
+        "SeqConflict",
+        "ForkPointInvalid",
+        "read local in us",
+        "read local in ap",
+    )
+    assert all(tally[each] for each in wanted), f"the histories were about too little: {tally}"
