@@ -24,10 +24,14 @@ ConfigOption = Annotated[
 ]
 
 DataDirOption = Annotated[
-    Path,
-    typer.Option("--data-dir", envvar="ISOLINE_DATA_DIR", help="Folder of the local cluster.", file_okay=False),
+    Path | None,
+    typer.Option(
+        "--data-dir",
+        help="Folder of the local cluster. Else ISOLINE_DATA_DIR, else ~/.local/share/isoline.",
+        file_okay=False,
+        show_default=False,
+    ),
 ]
-DATA_DIR_DEFAULT = Path("~/.local/share/isoline")
 
 
 def register(app: typer.Typer) -> None:
@@ -105,7 +109,7 @@ def key(
 
 
 def up(
-    data_dir: DataDirOption = DATA_DIR_DEFAULT,
+    data_dir: DataDirOption = None,
     regions: Annotated[
         str | None,
         typer.Option(help="Comma-separated codes, the leading one first. [default: as last time, else eu,us,ap]"),
@@ -144,7 +148,9 @@ def up(
     from isoline_server.embedded import EmbeddedPostgresError
     from isoline_server.store.migrate import LeaseBusy, SchemaMismatch
 
-    chosen = None if ephemeral and data_dir == DATA_DIR_DEFAULT else data_dir.expanduser().resolve()
+    chosen = (
+        None if ephemeral and data_dir is None else _data_dir(data_dir)
+    )  # the variable names a place for data to stay
     try:
         run_cluster(
             Order(data_dir=chosen, regions=regions, ephemeral=ephemeral),
@@ -155,13 +161,18 @@ def up(
         raise typer.Exit(1) from None
 
 
-def down(data_dir: DataDirOption = DATA_DIR_DEFAULT) -> None:
+def down(data_dir: DataDirOption = None) -> None:
     """Stop the cluster that `isoline up` runs over a data folder, and wait until it is gone. The data stay."""
     from isoline_server.local_cluster import ClusterError, stop_cluster
 
     try:
-        pid = stop_cluster(data_dir.expanduser().resolve())
+        pid = stop_cluster(_data_dir(data_dir))
     except (ClusterError, OSError) as error:
         typer.echo(f"isoline down: {error}", err=True)
         raise typer.Exit(1) from None
     typer.echo(f"stopped (pid {pid})")
+
+
+def _data_dir(given: Path | None) -> Path:
+    found = given or Path(os.environ.get("ISOLINE_DATA_DIR") or "~/.local/share/isoline")
+    return found.expanduser().resolve()

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from demo.processes import left_of, wait_until
+from demo.processes import end_all, left_of, wait_until
 
 
 @pytest.fixture
@@ -14,4 +14,5 @@ def place() -> Iterator[Path]:
     """A folder for data and temporary files. Whatever was started from it must be gone in the end, and have left nothing behind it."""
     with tempfile.TemporaryDirectory(prefix="isoline-test-demo-") as folder:
         yield Path(folder)
+        end_all()
         wait_until(lambda: not left_of(Path(folder)))

@@ -22,9 +22,22 @@ def environment(place: Path) -> dict[str, str]:
     return {**os.environ, "TMPDIR": str(place), "ISOLINE_LEADER_URL": "postgresql+psycopg://nobody@127.0.0.1:1/trap"}
 
 
+_started: "list[subprocess.Popen[str]]" = []
+
+
 def start(command: list[str], place: Path, **how: Any) -> "subprocess.Popen[str]":
     streams = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE} | how
-    return subprocess.Popen(command, text=True, env=environment(place), cwd=place, **streams)
+    _started.append(subprocess.Popen(command, text=True, env=environment(place), cwd=place, **streams))
+    return _started[-1]
+
+
+def end_all() -> None:
+    """End what a failed test has left running."""
+    while _started:
+        child = _started.pop()
+        if child.poll() is None:
+            child.terminate()
+            child.communicate()
 
 
 def run(command: list[str], place: Path) -> "subprocess.CompletedProcess[str]":

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from isoline_server.config import load_settings
 from isoline_server.domain.errors import InvalidField
 from isoline_server.embedded import Endpoint

@@ -9,6 +9,7 @@ from typing import Any
 
 import grpc
 import pytest
+
 from demo.processes import SERVER, left_of, ready, run, start, wait_until
 from isoline.v1 import host_service_pb2, host_service_pb2_grpc
 
@@ -26,19 +27,24 @@ def recorded(place: Path) -> dict[str, Any]:
     return record
 
 
-def topology(address: str) -> str:
+def reaches_its_database(address: str) -> bool:
     with grpc.insecure_channel(address) as channel:
         stub = host_service_pb2_grpc.HostServiceStub(channel)
         answer = stub.GetRegionStatus(host_service_pb2.GetRegionStatusRequest(), timeout=20, wait_for_ready=True)
-        return host_service_pb2.Topology.Name(answer.topology)
+        return bool(answer.leader_reachable and answer.local_is_leader)
 
 
-def test_one_folder_one_supervisor_and_a_killed_server_is_started_again(place: Path) -> None:
+def postmaster(place: Path) -> int:
+    (line,) = [line for line in left_of(place) if line.endswith(f"postgres -D {place}/data/nodes/primary")]
+    return int(line.split()[0])
+
+
+def test_one_folder_one_supervisor_and_what_is_killed_is_started_again(place: Path) -> None:
     supervisor = up(place)
     said = ready(supervisor)
     assert said == recorded(place)
     address, pid = said["regions"]["eu"]["address"], said["regions"]["eu"]["pid"]
-    assert topology(address) == "TOPOLOGY_EMBEDDED"
+    assert reaches_its_database(address)
 
     second = run([*SERVER, "up", "--data-dir", str(place / "data")], place)
     assert second.returncode == 1
@@ -46,8 +52,12 @@ def test_one_folder_one_supervisor_and_a_killed_server_is_started_again(place: P
 
     os.kill(pid, signal.SIGKILL)
     wait_until(lambda: recorded(place)["regions"]["eu"]["pid"] != pid)
-    assert topology(address) == "TOPOLOGY_EMBEDDED"
+    assert reaches_its_database(address)
     assert f"server {pid} was killed by SIGKILL; starting it again" in (place / "stderr").read_text()
+
+    os.kill(postmaster(place), signal.SIGKILL)
+    wait_until(lambda: "primary: PostgreSQL is back" in (place / "stderr").read_text())
+    wait_until(lambda: reaches_its_database(address))
 
     supervisor.terminate()
     supervisor.communicate()

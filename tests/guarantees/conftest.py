@@ -29,10 +29,11 @@ class Regions:
         return self.wires[region]
 
 
-async def serve(stack: AsyncExitStack, leader_url: str, local_urls: dict[str, str | None]) -> Regions:
+async def serve(stack: AsyncExitStack, leader_url: str, local_urls: dict[str, str | None], only: str = "") -> Regions:
+    """Start every region's server (or only one's) until the stack ends."""
     settings = settings_for(leader_url, local_urls, drain_grace_s=1.0, local_deadline_ms=5_000)
     regions = Regions({}, {})
-    for code in local_urls:
+    for code in [only] if only else local_urls:
         regions.servers[code] = await start_region(settings, code)
         stack.push_async_callback(regions.servers[code].stop)
         regions.wires[code] = await stack.enter_async_context(wire_to(regions.servers[code].address))

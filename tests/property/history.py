@@ -291,16 +291,14 @@ class History:
             await self.append(append, region)
 
     async def fork(self, log: Log, number: int, region: str, mode: Any, home: str, pinned: bool = False) -> None:
-        """Fork at some event that is there."""
-        if log.next_seq == 0:
-            return await self.refuse(
-                Fork(request_id=new_id(), source=log, from_seq=0, mode=mode), region, errors.ForkPointInvalid
-            )
-        from_seq = number % _fork_points(log)
+        """Fork at some event that is there; at the first one when none was there yet, which a race may answer either way."""
+        empty = log.next_seq == 0
+        from_seq = 0 if empty else number % _fork_points(log)
         pin = log.digest(from_seq - 1) if pinned else None
         fork = Fork(request_id=new_id(), source=log, from_seq=from_seq, mode=mode, home=home, pin=pin)
         answer = await self.make(fork, region)
-        return prove("refusal", isinstance(answer, Handle), f"{log}: no fork at {from_seq} in {region}: {answer!r}")
+        allowed = (Handle, errors.ForkPointInvalid) if empty else Handle
+        prove("refusal", isinstance(answer, allowed), f"{log}: no fork at {from_seq} in {region}:", repr(answer))
 
     async def fork_nowhere(self, log: Log, region: str, how: str, number: int) -> None:
         """A fork that may not be is refused and makes nothing: its id is still free."""

@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, Phase, event, settings
+from hypothesis import Phase, event, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
     RuleBasedStateMachine,
@@ -35,7 +35,7 @@ from hypothesis.stateful import (
 
 from isoline_server.embedded import EmbeddedCluster
 from property.history import CHANGES, History
-from property.traffic import FEW, FRESHNESS, NUMBER, ONE_OR_TWO, REGION, TRAFFIC
+from property.traffic import FEW, FRESHNESS, NUMBER, ONE_OR_TWO, READERS, REGION, WRITERS, Burst, Deed
 from property.world import STANDBYS, World
 
 pytestmark = [pytest.mark.property, pytest.mark.topology]
@@ -52,11 +52,9 @@ class Profile:
 
 _ALWAYS: dict[str, Any] = {"deadline": None, "print_blob": True, "report_multiple_bugs": False}
 _SURE = settings(
-    derandomize=True, database=None, max_examples=10, stateful_step_count=30, phases=[Phase.generate], **_ALWAYS
+    derandomize=True, database=None, max_examples=14, stateful_step_count=40, phases=[Phase.generate], **_ALWAYS
 )
-_LONG = settings(
-    derandomize=False, max_examples=250, stateful_step_count=60, suppress_health_check=[HealthCheck.too_slow], **_ALWAYS
-)
+_LONG = settings(derandomize=False, max_examples=250, stateful_step_count=60, **_ALWAYS)
 PROFILES = {
     "default": Profile(_SURE, outages_max=1, timeout_s=180),
     "long": Profile(_LONG, outages_max=6, timeout_s=7200),
@@ -156,9 +154,9 @@ class LogMachine(RuleBasedStateMachine):
     def end(self, run: int, region: str, word: str) -> None:
         self._do("end", self.history.end(self.history.log(run), region, word))
 
-    @rule(traffic=TRAFFIC)
-    def append_and_read_at_once(self, traffic: list[Any]) -> None:
-        self._do("race", self.history.race(traffic))
+    @rule(writers=WRITERS, readers=READERS)
+    def append_and_read_at_once(self, writers: list[Deed], readers: list[Deed]) -> None:
+        self._do("race", self.history.race([*writers, *readers]))
 
     @rule(number=NUMBER, region=REGION, by_counter=st.booleans())
     def repeat(self, number: int, region: str, by_counter: bool) -> None:
@@ -204,48 +202,48 @@ class LogMachine(RuleBasedStateMachine):
     # -- disturbing --------------------------------------------------------------------------------------------------------------------
 
     @rule(name=STANDBY)
-    def pause_replay(self, name: str) -> None:
-        self._do("pause", self._world.pause_replay(name))
-
-    @rule(name=STANDBY)
-    def resume_replay(self, name: str) -> None:
-        self._do("resume", self._world.resume_replay(name))
+    def pause_or_resume_replay(self, name: str) -> None:
+        if name in self._world.lagging:
+            self._do("resume", self._world.resume_replay(name))
+        else:
+            self._do("pause", self._world.pause_replay(name))
 
     def _disturb(
-        self, name: str, traffic: list[Any], disturb: Callable[[Any], Awaitable[None]], spare: str = ""
+        self, name: str, deeds: list[Deed], disturb: Callable[[Any], Awaitable[None]], *, region: str, spare: str = ""
     ) -> None:
+        """Besides the deeds that were drawn, two clients of ``region`` write on: one that waits for an answer, and one that does not."""
         self._outages_left -= 1
-        self._do(name, self.history.race_through(traffic, disturb, spare=spare))
+        deeds = [*deeds, Burst(0, region, 6, hasty=True), Burst(1, region, 6, hasty=False)]
+        self._do(name, self.history.race_through(deeds, disturb, spare=spare))
 
     @precondition(lambda self: self._outages_left)
-    @rule(region=REGION, traffic=TRAFFIC)
-    def restart_server(self, region: str, traffic: list[Any]) -> None:
-        self._disturb(
-            "restart server", traffic, lambda meanwhile: self._world.restart_server(region, meanwhile), region
-        )
+    @rule(region=REGION, writers=WRITERS, readers=READERS)
+    def restart_server(self, region: str, writers: list[Deed], readers: list[Deed]) -> None:
+        def restart(meanwhile: Any) -> Awaitable[None]:
+            return self._world.restart_server(region, meanwhile)
+
+        self._disturb("restart server", [*writers, *readers], restart, region=region, spare=region)
 
     @precondition(lambda self: self._outages_left)
-    @rule(traffic=TRAFFIC)
-    def kill_server(self, traffic: list[Any]) -> None:
-        self._disturb("kill server", traffic, self._world.kill_server, "ap")
+    @rule(writers=WRITERS, readers=READERS)
+    def kill_server(self, writers: list[Deed], readers: list[Deed]) -> None:
+        self._disturb("kill server", [*writers, *readers], self._world.kill_server, region="ap", spare="ap")
 
     @precondition(lambda self: self._outages_left)
-    @rule(name=STANDBY, traffic=TRAFFIC)
-    def kill_standby(self, name: str, traffic: list[Any]) -> None:
-        self._disturb(
-            "kill standby",
-            traffic,
-            lambda meanwhile: self._world.restart_database(name, kill=True, meanwhile=meanwhile),
-        )
+    @rule(name=STANDBY, writers=WRITERS, readers=READERS)
+    def kill_standby(self, name: str, writers: list[Deed], readers: list[Deed]) -> None:
+        def restart(meanwhile: Any) -> Awaitable[None]:
+            return self._world.restart_database(name, kill=True, meanwhile=meanwhile)
+
+        self._disturb("kill standby", [*writers, *readers], restart, region=name)
 
     @precondition(lambda self: self._outages_left)
-    @rule(kill=st.booleans(), traffic=TRAFFIC)
-    def restart_primary(self, kill: bool, traffic: list[Any]) -> None:
-        self._disturb(
-            "restart primary",
-            traffic,
-            lambda meanwhile: self._world.restart_database("primary", kill=kill, meanwhile=meanwhile),
-        )
+    @rule(kill=st.booleans(), region=REGION, writers=WRITERS, readers=READERS)
+    def restart_primary(self, kill: bool, region: str, writers: list[Deed], readers: list[Deed]) -> None:
+        def restart(meanwhile: Any) -> Awaitable[None]:
+            return self._world.restart_database("primary", kill=kill, meanwhile=meanwhile)
+
+        self._disturb("restart primary", [*writers, *readers], restart, region=region)
 
     # -- judging -----------------------------------------------------------------------------------------------------------------------
 

@@ -93,17 +93,16 @@ Deed: TypeAlias = Write | Burst | Twins | Rivals | Read | Follow | Branch
 
 _FLAG = st.booleans()
 _TWO = st.tuples(REGION, REGION)
-WRITING = st.one_of(
+_WRITING = st.one_of(
     st.builds(Write, NUMBER, REGION, ONE_OR_TWO, _FLAG, _FLAG, _FLAG),
     st.builds(Burst, NUMBER, REGION, st.integers(2, 8), _FLAG),
     st.builds(Twins, NUMBER, _TWO, ONE_OR_TWO),
     st.builds(Rivals, NUMBER, _TWO, ONE_OR_TWO),
 )
-READING = st.one_of(
+_READING = st.one_of(
     st.builds(Read, NUMBER, REGION, FRESHNESS, NUMBER),
     st.builds(Follow, NUMBER, REGION, NUMBER),
     st.builds(Branch, NUMBER, REGION, NUMBER),
 )
-TRAFFIC = st.tuples(st.lists(WRITING, min_size=2, max_size=5), st.lists(READING, max_size=3)).map(
-    lambda parts: [*parts[0], *parts[1]]
-)
+WRITERS = st.lists(_WRITING, min_size=2, max_size=5)
+READERS = st.lists(_READING, max_size=3)

@@ -5,16 +5,25 @@
 ``feed`` read events for ``append``, ``engine`` makes it resumable, ``proof`` is the work of ``verify``.
 """
 
+import io
 import sys
 
 
 def main() -> None:
     """Run ``isoline`` with the process's arguments."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(
+                errors="backslashreplace"
+            )  # a terminal that cannot show a character is no reason to fail
     try:
         from isoline_client.cli.program import make_app
+
+        make_app()()
     except ModuleNotFoundError as error:
-        if (error.name or "").partition(".")[0] in {"isoline", "isoline_client"}:
+        if (error.name or "").partition(".")[0] in {"isoline", "isoline_client", "isoline_server"}:
             raise
         sys.stderr.write(f"isoline: the command line needs {error.name}: pip install 'isoline[cli]'\n")
         sys.exit(2)
-    make_app()()
+    except KeyboardInterrupt:
+        sys.exit(130)

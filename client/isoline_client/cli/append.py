@@ -57,7 +57,7 @@ async def append(
         ),
     ] = None,
     keep_timestamps: Annotated[
-        bool, typer.Option("--keep-timestamps", help="Keep a line's timestamp in its payload, masked.", is_flag=True)
+        bool, typer.Option("--keep-timestamps", help="Keep a line's timestamp in its payload, masked.")
     ] = False,
     batch: Annotated[
         int,

@@ -5,7 +5,6 @@ else they are null. No printing here.
 """
 
 import json
-from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final
 
@@ -28,13 +27,14 @@ def verbatim(data: bytes) -> Verbatim:
 
 
 def spell(value: Any) -> str:
-    """Write JSON on one line, with ``Verbatim`` texts as they are."""
-    if isinstance(value, Verbatim):
+    """Write JSON on one line, with ``Verbatim`` texts as they are. Containers are ``dict`` and ``list``: it runs once an event."""
+    kind = type(value)
+    if kind is dict:
+        return "{" + ",".join([f"{_dumps(name)}:{spell(member)}" for name, member in value.items()]) + "}"
+    if kind is Verbatim:
         return str(value)
-    if isinstance(value, Mapping):
-        return "{" + ",".join(f"{_dumps(name)}:{spell(member)}" for name, member in value.items()) + "}"
-    if isinstance(value, Sequence) and not isinstance(value, str):
-        return "[" + ",".join(map(spell, value)) + "]"
+    if kind is list:
+        return "[" + ",".join([spell(member) for member in value]) + "]"
     return _dumps(value)
 
 

@@ -63,9 +63,7 @@ KeyFileOption = Annotated[
 ]
 JsonOption = Annotated[
     bool,
-    typer.Option(
-        "--json", help="For machines: JSON on stdout, errors as JSON on stderr.", rich_help_panel=_PANEL, is_flag=True
-    ),
+    typer.Option("--json", help="For machines: JSON on stdout, errors as JSON on stderr.", rich_help_panel=_PANEL),
 ]
 
 RunArgument = Annotated[
@@ -127,7 +125,7 @@ def _paragraph(text: str, heading: str) -> str:
     first, *lines = text.split("\n")
     if first.strip() not in {"\b", r"\b"}:
         return escape(" ".join([first, *lines]))
-    return "\n".join([*([heading] if heading else []), *(f"  {escape(line)}" for line in lines)])
+    return "\n".join([heading, *(f"  {escape(line)}" for line in lines)] if heading else map(escape, lines))
 
 
 def _declare(call: Callable[..., Any], parameters: Sequence[inspect.Parameter]) -> None:

@@ -5,7 +5,7 @@ whether a terminal is there. Where there is none, nothing is shortened to a widt
 """
 
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Final, Protocol
 
@@ -46,7 +46,7 @@ class Output:
 
     # -- results, on stdout ------------------------------------------------------------------------------------------------------
 
-    def document(self, value: Mapping[str, Any]) -> None:
+    def document(self, value: dict[str, Any]) -> None:
         """One JSON object, on a line of its own. Always UTF-8."""
         self.raw(spell(value).encode() + b"\n")
 
@@ -61,7 +61,10 @@ class Output:
 
     def line(self, text: Text) -> None:
         """One line of a long listing: cut at the terminal's edge, never wrapped."""
-        self.people.print(text, no_wrap=True, overflow="ellipsis", crop=True)
+        if self.people.is_terminal:
+            self.people.print(text, no_wrap=True, overflow="ellipsis", crop=True)
+        else:
+            sys.stdout.write(text.plain + "\n")
 
     def flush(self) -> None:
         """Hand over what is still buffered."""
@@ -155,10 +158,17 @@ def _escape(point: int) -> str:
     return f"\\u{point:04x}" if point < 0x10000 else f"\\U{point:08x}"
 
 
+class _Console(Console):
+    """A console that lets a broken pipe be the command's business."""
+
+    def on_broken_pipe(self) -> None:
+        raise BrokenPipeError
+
+
 def _console(*, stderr: bool) -> Console:
     stream = sys.stderr if stderr else sys.stdout
     width = None if stream.isatty() else _ANY_WIDTH
-    return Console(file=stream, width=width, markup=False, emoji=False, highlight=False, soft_wrap=False)
+    return _Console(file=stream, width=width, markup=False, emoji=False, highlight=False, soft_wrap=False)
 
 
 def _failure_document(failure: Failure) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Final
 import typer
 from typer.core import TyperGroup
 
-from isoline_client.cli import append, diff, fork, hosts, reading, runs, verify
+from isoline_client.cli import append, demo, diff, fork, hosts, reading, runs, verify
 from isoline_client.cli.failures import CommandError, Exit, describe
 from isoline_client.cli.options import (
     JsonOption,
@@ -85,8 +85,9 @@ def make_app() -> typer.Typer:
         pretty_exceptions_enable=False,
         context_settings={"help_option_names": ["--help", "-h"]},
     )
-    for module in (runs, append, reading, fork, diff, verify, hosts):
+    for module in (runs, append, reading, fork, diff, verify, hosts, demo):
         module.register(app)
+    _as_text(app, 0)
     not_loaded = add_foreign_commands(app, tuple(entry_points(group=GROUP)))
     app.callback(cls=type("Program", (Program,), {"not_loaded": not_loaded}))(_before_every_command)
     return app
@@ -107,6 +108,8 @@ def add_foreign_commands(app: typer.Typer, found: tuple[EntryPoint, ...]) -> tup
             del app.registered_commands[before:]
             not_loaded.append(f"the {entry.name} commands ({entry.value}) could not be loaded: {error!r}")
         _as_text(app, before)
+        for command in app.registered_commands[before:]:
+            command.rich_help_panel = SERVER_PANEL
     return tuple(not_loaded)
 
 
@@ -115,7 +118,6 @@ def _as_text(app: typer.Typer, first: int) -> None:
     for command in app.registered_commands[first:]:
         if command.help is None and command.callback is not None:
             command.help = help_text(command.callback, examples="")
-        command.rich_help_panel = SERVER_PANEL
 
 
 def _say_missing(message: str) -> int:

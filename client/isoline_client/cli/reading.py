@@ -88,7 +88,7 @@ async def tail(
         ),
     ] = None,
     until_terminal: Annotated[
-        bool, typer.Option("--until-terminal", help="End behind the event that ends the run.", is_flag=True)
+        bool, typer.Option("--until-terminal", help="End behind the event that ends the run.")
     ] = False,
     known: KnownOption = None,
     patience: Annotated[
@@ -129,9 +129,7 @@ async def state(
         typer.Option("--at", min=0, metavar="SEQ", help="Fold [0, SEQ). Else everything.", show_default=False),
     ] = None,
     freshness: FreshnessOption = "latest",
-    canonical: Annotated[
-        bool, typer.Option("--canonical", help="Write the canonical bytes and nothing else.", is_flag=True)
-    ] = False,
+    canonical: Annotated[bool, typer.Option("--canonical", help="Write the canonical bytes and nothing else.")] = False,
 ) -> None:
     r"""Show status, variables and channels of a run at a seq: a pure fold of its events, the same bytes from every region.
 

@@ -41,7 +41,7 @@ async def verify(
         ),
     ] = None,
     local_only: Annotated[
-        bool, typer.Option("--local", help="Count only what each region's own replica holds.", is_flag=True)
+        bool, typer.Option("--local", help="Count only what each region's own replica holds.")
     ] = False,
 ) -> int:
     r"""Prove that every region holds the same prefix, byte for byte.
@@ -127,7 +127,7 @@ def _show(out: Output, found: Comparison) -> None:
             "green",
         )
     else:
-        said.append(f"{len(found.proofs) - proven} of {len(found.proofs)} regions do not prove it", "bold red")
+        said.append(f"not proven by {len(found.proofs) - proven} of {len(found.proofs)} regions", "bold red")
     out.show(said)
 
 

@@ -119,7 +119,10 @@ class _Serving:
         try:
             _caller.set(self._credentials.caller(metadata.get("authorization")))
         except IsolineError as error:
-            await self._tell(error)
+            try:
+                await self._tell(error)
+            finally:
+                self._end(on_the_wire(error).code.name)
 
     async def __aexit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         status = "OK"

@@ -15,7 +15,7 @@ from isoline_server.domain import limits
 from isoline_server.domain.append import AppendCommand, Outcome
 from isoline_server.domain.canonical import canonical
 from isoline_server.domain.chain import DIGEST_BYTES
-from isoline_server.domain.errors import InvalidField, PageTokenInvalid, TooLarge
+from isoline_server.domain.errors import InvalidField, PageTokenInvalid, TenantMismatch, TooLarge
 from isoline_server.domain.event import EventContent
 from isoline_server.domain.fork import ForkCommand
 from isoline_server.domain.ids import (
@@ -310,9 +310,11 @@ def listing(token: str, caller: Caller, workflow_id: str) -> RunListing | None:
         if seal != _seal(caller, workflow_id, body):
             raise PageTokenInvalid
         created_at_us, run_id = json.loads(body)
-    except ValueError:
+        if type(created_at_us) is not int or not 0 <= created_at_us <= limits.SEQ_MAX or type(run_id) is not str:
+            raise PageTokenInvalid
+        return RunListing(created_at_us=created_at_us, run_id=caller.own_run(run_id, "page_token"))
+    except (ValueError, TypeError, InvalidField, TenantMismatch):
         raise PageTokenInvalid from None
-    return RunListing(created_at_us=created_at_us, run_id=run_id)
 
 
 _SEAL_BYTES: Final = 16

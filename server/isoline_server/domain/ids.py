@@ -18,7 +18,7 @@ Region = NewType("Region", str)
 
 RUN_ENTROPY_BYTES: Final = 16
 _REGION = re.compile(r"[a-z][a-z0-9]{0,14}")
-_TENANT = re.compile(r"(anon:)?[A-Za-z0-9._~-]{1,128}")
+_TENANT = re.compile(r"(anon:)?[A-Za-z0-9._-]{1,128}")
 _RUN = re.compile(r"(?P<tenant>(anon:)?[A-Za-z0-9._-]{1,128})/(?P<home>[a-z][a-z0-9]{0,14})-(?P<random>[a-z2-7]{26})")
 _NAME = re.compile(r"[A-Za-z0-9._~:-]{1,128}")
 _EVENT_ID = re.compile(r"[A-Za-z0-9._~-]{16,128}")
@@ -52,7 +52,7 @@ def check_region(text: str, field: str = "region") -> Region:
 
 
 def check_tenant(text: str, field: str = "tenant") -> Tenant:
-    return Tenant(_matching(_TENANT, text, field, "must be 1 to 128 characters of [A-Za-z0-9._~-]"))
+    return Tenant(_matching(_TENANT, text, field, "must be 1 to 128 characters of [A-Za-z0-9._-]"))
 
 
 def check_name(text: str, field: str) -> str:

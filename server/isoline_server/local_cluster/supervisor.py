@@ -2,7 +2,7 @@
 
 Lives. Servers and databases end with this process even when it is killed: each has asked the kernel for it (``leash``, ``embedded``). All
 server processes are forked by the main thread, because the kernel means the thread that forked when it says parent. A server or database
-that dies by itself is started again where it was. SIGTERM, SIGINT: the servers drain, then PostgreSQL stops, then the folder is free.
+that dies by itself is started again where it was. SIGTERM, SIGINT, SIGHUP: the servers drain, then PostgreSQL stops, then the folder is free.
 """
 
 import asyncio
@@ -192,7 +192,7 @@ class _Stopped(BaseException):
 
 
 class _StopRequest:
-    """The first SIGTERM or SIGINT: calls back if there is somebody to call, else breaks off whatever is under way. Later ones change nothing."""
+    """The first signal calls back if there is somebody to call, else breaks off whatever is under way. Later ones change nothing."""
 
     def __init__(self) -> None:
         self._asked = False
@@ -213,7 +213,10 @@ class _StopRequest:
 @contextlib.contextmanager
 def _stop_request() -> Iterator[_StopRequest]:
     request = _StopRequest()
-    before = {number: signal.signal(number, request) for number in (signal.SIGTERM, signal.SIGINT)}
+    before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)}
+    for number, handler in before.items():
+        if handler is not signal.SIG_IGN:  # else we were started by nohup, or in the background
+            signal.signal(number, request)
     try:
         yield request
     finally:

@@ -125,7 +125,10 @@ def _facts(found: Findings) -> list[tuple[str, object]]:
             f"the server of {killed.region} (pid {killed.pid}); back as {killed.pid_after} after {killed.away_s:.1f} s",
         ),
         ("its writer", f"was told of {told} events before, meanwhile and after"),
-        ("acknowledged", account.acknowledged),
+        (
+            "acknowledged",
+            f"{account.acknowledged} events ({found.repeated} by a retry, the first answer having been lost)",
+        ),
         ("lost", account.lost),
         ("duplicates", account.duplicates),
         *((name, count) for name, count in wrong.items() if count),

@@ -41,7 +41,7 @@ NOTES_AT_THE_END: Final = 10
 
 _NOTE_TYPE: Final = "example.demo-noted"
 _MODES: Final[tuple[ForkMode, ...]] = ("branch", "replay")
-_CHUNK_EVENTS: Final = 50
+_CHUNK_EVENTS: Final = 200
 _CHUNK_BYTES: Final = 1024 * 1024
 _PAUSE_S: Final = 0.01
 _POLL_S: Final = 0.05

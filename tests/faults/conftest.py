@@ -1,0 +1,50 @@
+"""A server over a real database whose writer can be made to fail, and an honest one beside it."""
+
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+
+import pytest
+import pytest_asyncio
+from api.wire import Wire, wire_to
+from faults.faulty import FaultyWriter
+from support.databases import Databases
+from support.servers import settings_for, start_region
+
+from isoline_server import bootstrap
+from isoline_server.bootstrap import RegionServer
+from isoline_server.store.sql_writer import SqlLogWriter
+
+
+@dataclass
+class Failing:
+    """``wire`` leads to the server whose writer fails, ``other`` to the honest one."""
+
+    writer: FaultyWriter
+    wire: Wire
+    other: Wire
+    server: RegionServer
+    url: str
+
+
+@pytest_asyncio.fixture(scope="session")
+async def failing_service(databases: Databases) -> AsyncIterator[Failing]:
+    url = databases.cluster.primary.url(database=databases.create())
+    settings = settings_for(url, {"eu": url, "us": None}, drain_grace_s=1.0, local_deadline_ms=5_000, append_lanes=1)
+    writers: list[FaultyWriter] = []
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(bootstrap, "SqlLogWriter", lambda database: writers.append(FaultyWriter(SqlLogWriter(database))) or writers[-1])
+        failing = await start_region(settings, "eu")
+    honest = await start_region(settings, "us")
+    async with AsyncExitStack() as stack:
+        for server in (failing, honest):
+            stack.push_async_callback(server.stop)
+        wire, other = [await stack.enter_async_context(wire_to(server.address)) for server in (failing, honest)]
+        yield Failing(writers[0], wire, other, failing, url)
+
+
+@pytest.fixture
+def failing(failing_service: Failing) -> Failing:
+    """The service with no fault planned."""
+    failing_service.writer.heal()
+    return failing_service
