@@ -11,24 +11,26 @@ from isoline_server.domain.event import Event, EventContent, EventStamp
 
 def encode(content: EventContent, stamp: EventStamp) -> bytes:
     """The record of an event. ``schema_version`` 1 and every empty field take no bytes."""
-    message = pb.Event(
-        content=pb.EventContent(
-            type=content.type,
-            node_id=content.node_id,
-            schema_version=0 if content.schema_version == 1 else content.schema_version,
-            engine_version=content.engine_version,
-            payload=content.payload,
-            masked=content.masked,
-        ),
-        stamp=pb.EventStamp(
-            event_id=stamp.event_id,
-            causation_id=stamp.causation_id,
-            recorded_at_us=stamp.recorded_at_us,
-            region=stamp.region,
-            engine=stamp.engine,
-            engine_seq=stamp.engine_seq,
-        ),
-    )
+    # Fields are set one by one: half the cost of the constructors, on the path that every event takes.
+    message = pb.Event()
+    what, when = message.content, message.stamp
+    what.type = content.type
+    what.node_id = content.node_id
+    what.payload = content.payload
+    if content.schema_version != 1:
+        what.schema_version = content.schema_version
+    if content.engine_version:
+        what.engine_version = content.engine_version
+    if content.masked:
+        what.masked.extend(content.masked)
+    when.event_id = stamp.event_id
+    when.recorded_at_us = stamp.recorded_at_us
+    when.region = stamp.region
+    if stamp.causation_id:
+        when.causation_id = stamp.causation_id
+    if stamp.engine:
+        when.engine = stamp.engine
+        when.engine_seq = stamp.engine_seq
     return message.SerializeToString(deterministic=True)
 
 

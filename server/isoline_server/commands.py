@@ -112,7 +112,7 @@ def up(
     data_dir: DataDirOption = None,
     regions: Annotated[
         str | None,
-        typer.Option(help="Comma-separated codes, the leading one first. [default: as last time, else eu,us,ap]"),
+        typer.Option(help="Comma-separated codes, the leading one first. Without it: as last time, else eu,us,ap."),
     ] = None,
     ephemeral: Annotated[
         bool,
@@ -148,9 +148,8 @@ def up(
     from isoline_server.embedded import EmbeddedPostgresError
     from isoline_server.store.migrate import LeaseBusy, SchemaMismatch
 
-    chosen = (
-        None if ephemeral and data_dir is None else _data_dir(data_dir)
-    )  # the variable names a place for data to stay
+    # ISOLINE_DATA_DIR names a place for data that stay.
+    chosen = None if ephemeral and data_dir is None else _data_dir(data_dir)
     try:
         run_cluster(
             Order(data_dir=chosen, regions=regions, ephemeral=ephemeral),

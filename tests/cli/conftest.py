@@ -95,7 +95,9 @@ def cli(environ) -> Callable[..., Ended]:
     app = make_app()
 
     def run(*arguments: object, input: str | bytes | None = None) -> Ended:
-        result = CliRunner().invoke(app, [str(each) for each in arguments], input=input, env=environ, catch_exceptions=False)
+        result = CliRunner().invoke(
+            app, [str(each) for each in arguments], input=input, env=environ, catch_exceptions=False
+        )
         return Ended(result.exit_code, result.stdout, result.stderr)
 
     return run

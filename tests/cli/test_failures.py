@@ -22,19 +22,30 @@ def test_what_the_client_finds_before_it_sends_is_wrong_usage(kind):
 
 @pytest.mark.parametrize(
     ("code", "expected"),
-    [("INTERNAL", Exit.UNAVAILABLE), ("UNKNOWN", Exit.UNAVAILABLE), ("DATA_LOSS", Exit.NEGATIVE), ("UNIMPLEMENTED", Exit.REFUSED)],
+    [
+        ("INTERNAL", Exit.UNAVAILABLE),
+        ("UNKNOWN", Exit.UNAVAILABLE),
+        ("DATA_LOSS", Exit.NEGATIVE),
+        ("UNIMPLEMENTED", Exit.REFUSED),
+    ],
 )
 def test_an_error_without_a_class_is_told_by_its_status(code, expected):
     assert exit_code(errors.ServerError(code=code)) is expected
 
 
 def test_the_values_are_those_that_the_server_said():
-    error = errors.SeqConflict(metadata={"expected_seq": "4", "retryable": "false", "error": "SEQ_CONFLICT"}, expected_seq=4)
+    error = errors.SeqConflict(
+        metadata={"expected_seq": "4", "retryable": "false", "error": "SEQ_CONFLICT"}, expected_seq=4
+    )
     assert describe(error).details == {"expected_seq": "4"}
 
 
 def test_the_values_are_the_errors_own_when_the_client_found_it():
-    assert describe(errors.TooLarge(field="payload", size=9, limit=5)).details == {"field": "payload", "size": 9, "limit": 5}
+    assert describe(errors.TooLarge(field="payload", size=9, limit=5)).details == {
+        "field": "payload",
+        "size": 9,
+        "limit": 5,
+    }
 
 
 def test_notes_are_hints():

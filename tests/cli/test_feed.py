@@ -85,5 +85,6 @@ async def test_a_pipe_that_pauses_does_not_keep_what_it_brought(tmp_path):
             batch = await anext(batches)
         assert len(batch.lines) == content.count("\n")
     await batches.aclose()
+    feed.close()
     os.write(writer, b"\n")  # lets the reading thread go
     os.close(writer)

@@ -31,7 +31,21 @@ def test_a_server_is_an_address_with_or_without_its_region(text, region, address
 
 
 @pytest.mark.parametrize(
-    "text", ["", "host", "host:", "host:0", "host:65536", "host:x", "EU=h:1", "1eu=h:1", "=h:1", "http://h:1", "eu=https://h:1", "a b:1"]
+    "text",
+    [
+        "",
+        "host",
+        "host:",
+        "host:0",
+        "host:65536",
+        "host:x",
+        "EU=h:1",
+        "1eu=h:1",
+        "=h:1",
+        "http://h:1",
+        "eu=https://h:1",
+        "a b:1",
+    ],
 )
 def test_what_is_no_server_is_refused_with_its_text(text):
     with pytest.raises(ServersError, match="must be|region code|scheme") as caught:
@@ -58,7 +72,9 @@ def test_a_local_cluster_without_servers_counts_as_none(home):
     assert resolve([], home({"regions": {}})).addresses == (DEFAULT_ADDRESS,)
 
 
-@pytest.mark.parametrize("content", ["{", "[]", "{}", {"regions": {"eu": "h:1"}}, {"regions": {"eu": {"address": "h"}}}, {"regions": []}])
+@pytest.mark.parametrize(
+    "content", ["{", "[]", "{}", {"regions": {"eu": "h:1"}}, {"regions": {"eu": {"address": "h"}}}, {"regions": []}]
+)
 def test_a_damaged_cluster_file_is_named(home, content):
     with pytest.raises(ServersError, match=r"cluster\.json cannot be used"):
         resolve([], home(content))

@@ -4,7 +4,7 @@ import asyncio
 import re
 import sys
 import time
-from contextlib import aclosing
+from contextlib import aclosing, closing
 from dataclasses import dataclass
 from typing import Annotated, Any, Final
 
@@ -86,26 +86,30 @@ async def append(
     isoline append $RUN decisions.jsonl --expected-seq 42
     tail -f events.jsonl | isoline append $RUN -
     """
-    feed = Feed(file, batch_events=batch, keep_timestamp=keep_timestamps)
-    if file == "-" and sys.stdin.isatty():
-        session.out.note("reading events from the terminal; Ctrl-D ends them")
-    async with session.client() as client:
-        appending = Appending(client.run(run_id), engine, expected_seq, keep_timestamps=keep_timestamps)
-        began = time.perf_counter()
-        try:
-            with session.out.progress(
-                f"append {feed.name}", total=feed.size, unit="events" if feed.size is None else "bytes"
-            ) as advance:
-                await _carry_over(feed, appending, advance)
-        except (CommandError, IsolineError) as error:
-            error.add_note(_where_it_ended(appending))
-            raise
-        except asyncio.CancelledError:
-            session.out.warn(f"interrupted: {_where_it_ended(appending)}")
-            raise
-        finally:
-            await appending.close()
-            _report(session.out, run_id, appending, time.perf_counter() - began)
+    with closing(Feed(file, batch_events=batch, keep_timestamp=keep_timestamps)) as feed:
+        if file == "-" and sys.stdin.isatty():
+            session.out.note("reading events from the terminal; Ctrl-D ends them")
+        async with session.client() as client:
+            appending = Appending(client.run(run_id), engine, expected_seq, keep_timestamps=keep_timestamps)
+            await _append_all(session.out, feed, appending)
+
+
+async def _append_all(out: Output, feed: Feed, appending: "Appending") -> None:
+    """Append everything, and say what was appended, however it ends."""
+    began = time.perf_counter()
+    unit = "events" if feed.size is None else "bytes"
+    try:
+        with out.progress(f"append {feed.name}", total=feed.size, unit=unit) as advance:
+            await _carry_over(feed, appending, advance)
+    except (CommandError, IsolineError) as error:
+        error.add_note(_where_it_ended(appending))
+        raise
+    except asyncio.CancelledError:
+        out.warn(f"interrupted: {_where_it_ended(appending)}")
+        raise
+    finally:
+        await appending.close()
+        _report(out, appending, time.perf_counter() - began)
 
 
 @dataclass(slots=True)
@@ -125,6 +129,7 @@ class Appending:
     """Appends batches of one input to one run, and counts."""
 
     def __init__(self, run: Run, engine: str, expected_seq: int | None, *, keep_timestamps: bool) -> None:
+        self.run_id = run.run_id
         self.totals = Totals()
         self.in_doubt: list[Line] = []
         """Lines that may or may not have been appended."""
@@ -251,11 +256,11 @@ def _at_its_line(error: IsolineError, lines: list[Line]) -> IsolineError:
     return error
 
 
-def _report(out: Output, run_id: str, appending: Appending, seconds: float) -> None:
+def _report(out: Output, appending: Appending, seconds: float) -> None:
     """Say what was appended, also when it is not all."""
     totals = appending.totals
     if out.json:
-        out.document(_document(run_id, totals, seconds))
+        out.document(_document(appending.run_id, totals, seconds))
     elif totals.complete or totals.last is not None:
         out.show(_summary(totals, seconds))
     if totals.timestamps_left_out:

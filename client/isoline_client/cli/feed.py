@@ -5,13 +5,13 @@ waiting, and nothing is left locked when the program ends.
 """
 
 import asyncio
+import io
 import os
 import stat
 import sys
 import threading
 from collections.abc import AsyncGenerator, Iterator
 from dataclasses import dataclass, field
-from io import UnsupportedOperation
 from pathlib import Path
 from typing import IO, Final
 
@@ -53,6 +53,7 @@ class Feed:
         self.name = "stdin" if name == "-" else name
         self.size = _size(self._source)
         """Bytes of a regular file; None for a pipe."""
+        self._chunks: _Chunks | None = None
         self._batch_events = batch_events
         self._keep_timestamp = keep_timestamp
         self._rest = b""
@@ -60,7 +61,7 @@ class Feed:
 
     async def batches(self) -> AsyncGenerator[Batch, None]:
         """Batches in order. Raises ``LineError`` at a bad line; the lines before it that were not handed over yet never are."""
-        chunks = _Chunks(self._source)
+        chunks = self._chunks = _Chunks(self._source)
         batch = Batch()
         at_end = False
         while not at_end:
@@ -74,6 +75,13 @@ class Feed:
             if not chunk:
                 yield batch
                 batch = Batch()
+
+    def close(self) -> None:
+        """Read no more. The thread closes the file, for closing it under a read could hit another one."""
+        if self._chunks is not None:
+            self._chunks.close()
+        else:
+            self._source.close()
 
     def _lines(self, chunk: bytes | None, *, at_end: bool) -> Iterator[tuple[Line | None, int]]:
         """The lines that ``chunk`` completes, and their sizes; at the end also one without a line end."""
@@ -99,6 +107,7 @@ class _Chunks:
         self._loop = asyncio.get_running_loop()
         self._ready: asyncio.Queue[bytes | OSError | None] = asyncio.Queue()
         self._room = threading.Semaphore(_CHUNKS_AHEAD)
+        self._closed = False
         threading.Thread(target=self._read, name="isoline-input", daemon=True).start()
 
     async def next(self, patience_s: float | None) -> bytes | None:
@@ -113,18 +122,31 @@ class _Chunks:
             raise CommandError(f"reading failed: {got}") from got
         return got
 
+    def close(self) -> None:
+        """Let the thread end, as soon as it does not wait for a pipe."""
+        self._closed = True
+        self._room.release()
+
     def _read(self) -> None:
-        got: bytes | OSError | None = b"x"
-        while isinstance(got, bytes):
-            self._room.acquire()
-            try:
-                got = self._source.read(_CHUNK_BYTES) or None
-            except OSError as error:
-                got = error
-            try:
-                self._loop.call_soon_threadsafe(self._ready.put_nowait, got)
-            except RuntimeError:
-                return  # the loop has ended, and nobody asks for more
+        with self._source:
+            got = self._read_one()
+            while self._hand_over(got) and isinstance(got, bytes):
+                self._room.acquire()
+                got = self._read_one()
+
+    def _read_one(self) -> bytes | OSError | None:
+        try:
+            return None if self._closed else self._source.read(_CHUNK_BYTES) or None
+        except OSError as error:
+            return error
+
+    def _hand_over(self, got: bytes | OSError | None) -> bool:
+        """False when the loop has ended and nobody asks for more."""
+        try:
+            self._loop.call_soon_threadsafe(self._ready.put_nowait, got)
+        except RuntimeError:
+            return False
+        return True
 
 
 def _open_file(name: str) -> IO[bytes]:
@@ -139,13 +161,13 @@ def _open_stdin() -> IO[bytes]:
         raise CommandError("stdin is closed")
     try:
         return open(sys.stdin.fileno(), "rb", buffering=0, closefd=False)
-    except (UnsupportedOperation, OSError):
-        return sys.stdin.buffer
+    except (io.UnsupportedOperation, OSError):
+        return io.BytesIO(sys.stdin.buffer.read())  # no descriptor behind it: somebody's memory, all there already
 
 
 def _size(source: IO[bytes]) -> int | None:
     try:
         found = os.fstat(source.fileno())
-    except (UnsupportedOperation, OSError):
+    except (io.UnsupportedOperation, OSError):
         return None
     return found.st_size if stat.S_ISREG(found.st_mode) else None

@@ -6,6 +6,7 @@ region whose partition holds the run, so that every statement knows its region w
 
 import base64
 import re
+from functools import lru_cache
 from typing import Final, NewType
 
 from isoline_server.domain import limits
@@ -17,6 +18,9 @@ Region = NewType("Region", str)
 """The short code of a region: ``[a-z][a-z0-9]{0,14}``. It is rendered into SQL as a literal, so this grammar is also a safety rule."""
 
 RUN_ENTROPY_BYTES: Final = 16
+NAMES_REMEMBERED: Final = 4_096
+"""Names that passed before are known: an engine sends the same few for every event. Refusals are not remembered."""
+
 _REGION = re.compile(r"[a-z][a-z0-9]{0,14}")
 _TENANT = re.compile(r"(anon:)?[A-Za-z0-9._-]{1,128}")
 _RUN = re.compile(r"(?P<tenant>(anon:)?[A-Za-z0-9._-]{1,128})/(?P<home>[a-z][a-z0-9]{0,14})-(?P<random>[a-z2-7]{26})")
@@ -55,6 +59,7 @@ def check_tenant(text: str, field: str = "tenant") -> Tenant:
     return Tenant(_matching(_TENANT, text, field, "must be 1 to 128 characters of [A-Za-z0-9._-]"))
 
 
+@lru_cache(NAMES_REMEMBERED)
 def check_name(text: str, field: str) -> str:
     """A node, workflow or engine name."""
     return _matching(_NAME, text, field, f"must be 1 to {limits.NAME_CHARS_MAX} characters of [A-Za-z0-9._~:-]")
@@ -69,6 +74,7 @@ def check_request_id(text: str, field: str = "request_id") -> str:
     )
 
 
+@lru_cache(NAMES_REMEMBERED)
 def check_event_type(text: str, field: str) -> str:
     return _matching(
         _EVENT_TYPE,

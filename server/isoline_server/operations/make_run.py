@@ -6,6 +6,7 @@ its lineage and the digest at the boundary, all of which can never change again.
 
 import asyncio
 import random
+from contextlib import suppress
 from dataclasses import replace
 
 from isoline_server.domain.errors import IsolineError, OutcomeUnknown, RequestIdReused, StoreUnavailable
@@ -125,13 +126,14 @@ class RunMaker:
                         await self._writer.insert_run(run, receipt, partition)
                         break
                     except KeySeen:
-                        earlier = await self._earlier(receipt, request_id)
-                        if earlier is not None:
-                            return earlier, earlier.run_id != run.run_id
+                        with suppress(StoreUnavailable):  # it exists, and what it came to is asked again
+                            earlier = await self._earlier(receipt, request_id)
+                            if earlier is not None:
+                                return earlier, earlier.run_id != run.run_id
                     except StoreRetryable as error:
                         in_doubt = doubtful_before or error.ambiguous
-                        await asyncio.sleep(backoff_s * random.uniform(0.5, 1.0))  # noqa: S311 - jitter
-                        backoff_s = min(BACKOFF_MAX_S, backoff_s * 2)
+                    await asyncio.sleep(backoff_s * random.uniform(0.5, 1.0))  # noqa: S311 - jitter
+                    backoff_s = min(BACKOFF_MAX_S, backoff_s * 2)
         except TimeoutError:
             raise (OutcomeUnknown() if in_doubt else StoreUnavailable("no answer within the deadline")) from None
         self._reading.remember(run)

@@ -17,6 +17,10 @@ from isoline_server.operations.ports import GroupWrite, KeySeen, Snapshot
 from isoline_server.store.database import Database, UniqueKey
 from isoline_server.store.tables import region_literal
 
+SEEN_BY = frozenset({"receipts_pkey", "events_pkey", "runs_pkey", "lineage_pkey"})
+"""Keys that a statement can meet only when it, or another with its request key, landed before. Which one is met first is the database's
+affair: a run's id is random, so a row with it is our own earlier try."""
+
 
 class SqlLogWriter:
     """``LogWriter`` over one database."""
@@ -79,7 +83,7 @@ class SqlLogWriter:
         try:
             return await self._database.fetch(operation, sql, params)
         except UniqueKey as error:
-            if error.constraint in {"receipts_pkey", "events_pkey"}:
+            if error.constraint in SEEN_BY:
                 raise KeySeen from error
             raise
 

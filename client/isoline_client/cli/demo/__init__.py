@@ -6,16 +6,42 @@ is only the command.
 """
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Final
 
 import typer
 
+from isoline_client.cli.options import help_text
 from isoline_client.cli.session import Given, run
+
+
+_ANSWER: Final = """
+Exit code 1 when anything differs, or when an acknowledged event is lost
+or there twice. --json prints one object:
+
+\b
+  regions        the names of the regions, the leading one first
+  prefix         a row for each region (and run), of run, region, seq,
+                 digest, source, ms: [0, seq] read and verified there
+  prefix_equal   are they equal, also to what was acknowledged?
+  states         a row for each region: the digest of status, variables
+                 and channels behind the prefix; state_equal
+  forks          run, source_run, region, mode, from_seq, and reads:
+                 rows as in prefix, read back through every region
+  fork_prefix_equal  is it the parent's digest at from_seq - 1?
+  killed         region, pid, pid_after, away_s, and the events that its
+                 writer was told of before, while it was away, and after
+  log            as prefix, for the whole log at the end; log_equal
+  acknowledged   events of all writers; of these: lost, duplicates,
+                 misplaced (at another seq than told); and in the log:
+                 unknown (sent by nobody), gaps
+  repeated       acknowledged to a retry, the first answer being lost
+  ok             the verdict; seconds, data_dir, runs
+"""
 
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
-    app.command("demo")(demo)
+    app.command("demo", help=help_text(demo) + _ANSWER)(demo)
 
 
 def demo(
@@ -34,32 +60,24 @@ def demo(
     data_dir: Annotated[
         Path | None,
         typer.Option(
-            "--data-dir", help="Keep the cluster's data here.  [default: a temporary folder]", file_okay=False
+            "--data-dir",
+            help="Keep the cluster's data here. Without it they go, with a temporary folder.",
+            file_okay=False,
         ),
     ] = None,
     keep: Annotated[bool, typer.Option("--keep", help="Leave the cluster running, and say what to try next.")] = False,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of tables.")] = False,
 ) -> None:
-    r"""Start three regions on this machine and prove that they hold the same history.
+    """Start three regions on this machine and prove that they hold the same history.
 
-    Appends histories; reads one prefix through every region while others append, and recomputes its digest; forks it in every region;
-    kills a region's server with a writer on it; then reads everything back and compares it with what the writers were told. Each line of a
-    history is an object with type, payload and perhaps nodeId and masked; a timestamp is not kept, for the server stamps events itself.
+    Appends histories; reads one prefix through every region while others
+    append, and recomputes its digest; forks it in every region; kills a
+    region's server with a writer on it; then reads everything back and
+    compares it with what the writers were told.
 
-    Exit code 1 when anything differs, or an acknowledged event is lost or there twice. --json prints one object:
-
-    \b
-      regions            the regions' names; the first one leads
-      prefix             rows of run, region, seq, digest, source, ms: the prefix up to seq, read and verified through the region
-      prefix_equal       are its digests equal, and equal to that of the events as they were appended?
-      forks              rows of run, source_run, region, mode, from_seq, and reads: rows as in prefix, read back from the fork
-      fork_prefix_equal  is every fork's prefix digest its parent's at from_seq - 1?
-      states, state_equal  the same for status, variables and channels at the end of the prefix
-      killed             region, pids, events acknowledged before, while it was away and after, how long it was away
-      log, log_equal     as prefix, for the whole logs at the end
-      acknowledged, lost, duplicates, misplaced, unknown, gaps  the account of every event (all but the first must be 0)
-      repeated           acknowledgements that a retry got, because the first answer was lost
-      ok, seconds, data_dir, runs
+    A line of a history is an object with type, payload and, where they
+    apply, nodeId and masked. A timestamp in it is not kept: the server
+    stamps events itself.
     """
     outer = ctx.obj if isinstance(ctx.obj, Given) else Given()
     files = [*(history or ()), *(more or ())]
