@@ -12,6 +12,7 @@ from pathlib import Path
 from benchmarks.topology import Topology
 
 LIBRARIES = ("grpcio", "protobuf", "psycopg", "psycopg-binary", "SQLAlchemy", "uvloop")
+_SETTINGS = ("server_version", "fsync", "synchronous_commit", "shared_buffers")
 _WRITES = 300
 _BLOCK = 8_192
 
@@ -26,17 +27,16 @@ class Machine:
 def describe(topology: Topology, data_dir: Path | None) -> Machine:
     """Look around. ``data_dir`` is where the database files are, or None for the folder of temporary files."""
     folder = data_dir or Path(tempfile.gettempdir())
-    ((postgres, fsync, buffers),) = topology.execute(
-        "postgres",
-        "SELECT current_setting('server_version'), current_setting('fsync'), current_setting('shared_buffers')",
-    )
+    postgres, fsync, commit, buffers = (_setting(topology, name) for name in _SETTINGS)
+    if (fsync, commit) != ("on", "on"):
+        raise RuntimeError(f"commits would not be durable: fsync {fsync}, synchronous_commit {commit}")
     return Machine(
         {
             "processor": f"{_cpu_model()}, {os.cpu_count()} cores, shared by clients, servers and database",
             "memory": f"{os.sysconf('SC_PHYS_PAGES') * os.sysconf('SC_PAGE_SIZE') / 2**30:.0f} GiB",
             "system": f"{platform.system()} {platform.release()}, {platform.machine()}",
             "file system": f"{_file_system(folder)}; fdatasync of 8 KiB takes {fdatasync_us(folder):.0f} µs (median)",
-            "PostgreSQL": f"{postgres}, fsync {fsync}, shared_buffers {buffers}, over TCP on loopback",
+            "PostgreSQL": f"{postgres}, fsync {fsync}, synchronous_commit {commit}, shared_buffers {buffers}, TCP on loopback",
             "Python": f"{platform.python_version()} ({platform.python_implementation()})",
             "libraries": ", ".join(f"{name} {version(name)}" for name in LIBRARIES),
             "load before": f"{os.getloadavg()[0]:.1f} (1 minute)",
@@ -54,6 +54,11 @@ def fdatasync_us(folder: Path) -> float:
             _sync(file.fileno())
             taken.append((time.perf_counter() - started) * 1e6)
     return statistics.median(taken)
+
+
+def _setting(topology: Topology, name: str) -> str:
+    ((value,),) = topology.execute("postgres", f"SHOW {name}")
+    return str(value)
 
 
 def _sync(number: int) -> None:

@@ -67,9 +67,15 @@ async def _fill(stage: Stage, database: str, events: int) -> tuple[str, float]:
 
 async def _stream(stage: Stage, database: str, run_id: str, *, pause_s: float) -> float:
     """Read the run from a fresh server; return its peak over idle, in MB."""
-    async with _watched(stage, database) as (log, peak, idle), aclosing(log.client.run(run_id).read_pages()) as pages:
-        async for _ in pages:
-            await asyncio.sleep(pause_s)
+    async with _watched(stage, database) as (log, peak, idle):
+        run = log.client.run(run_id)
+        events = 0
+        async with aclosing(run.read_pages()) as pages:
+            async for page in pages:
+                events += len(page)
+                await asyncio.sleep(pause_s)
+        if events != (await run.info()).head.seq + 1:
+            raise RuntimeError("the stream did not bring everything")
     return (peak.peak_bytes - idle) / 1e6
 
 

@@ -23,7 +23,9 @@ KEYS = {
 async def eu(databases: Databases) -> AsyncIterator[RegionServer]:
     """A server of region ``eu`` without keys; ``us`` is configured and does not run."""
     url = databases.cluster.primary.url(database=databases.create())
-    server = await start_region(settings_for(url, {"eu": url, "us": None}, drain_grace_s=1.0, local_deadline_ms=5_000), "eu")
+    server = await start_region(
+        settings_for(url, {"eu": url, "us": None}, drain_grace_s=1.0, local_deadline_ms=5_000), "eu"
+    )
     yield server
     await server.stop()
 
@@ -39,7 +41,10 @@ async def wire(eu: RegionServer) -> AsyncIterator[Wire]:
 async def guarded(databases: Databases) -> AsyncIterator[RegionServer]:
     """A server that asks for a key."""
     url = databases.cluster.primary.url(database=databases.create())
-    keys = [{"sha256": sha256(name.encode()).hexdigest(), "tenant": "acme", "scopes": scopes} for name, scopes in KEYS.items()]
+    keys = [
+        {"sha256": sha256(name.encode()).hexdigest(), "tenant": "acme", "scopes": scopes}
+        for name, scopes in KEYS.items()
+    ]
     server = await start_region(settings_for(url, {"eu": url}, api_keys=keys, drain_grace_s=1.0), "eu")
     yield server
     await server.stop()

@@ -43,7 +43,10 @@ def invalid(told, field):
 
 def too_large(told, field, limit, size=None):
     named = (told.code.name, told.reason, told.field, told.metadata["limit"])
-    return named == ("INVALID_ARGUMENT", "PAYLOAD_TOO_LARGE", field, str(limit)) and size in (None, int(told.metadata["size"]))
+    return named == ("INVALID_ARGUMENT", "PAYLOAD_TOO_LARGE", field, str(limit)) and size in (
+        None,
+        int(told.metadata["size"]),
+    )
 
 
 # -- ids -----------------------------------------------------------------------------------------------------------------------------
@@ -83,7 +86,11 @@ async def test_a_malformed_run_id_is_refused_by_every_call(wire, run_id, text):
         assert invalid(await refused(call), field), name
 
 
-@pytest.mark.parametrize("text", [UNKNOWN_RUN, UNKNOWN_RUN.replace("/eu-", "/us-"), UNKNOWN_RUN.replace("/eu-", "/mars-")], ids=["own home", "other home", "no home of ours"])
+@pytest.mark.parametrize(
+    "text",
+    [UNKNOWN_RUN, UNKNOWN_RUN.replace("/eu-", "/us-"), UNKNOWN_RUN.replace("/eu-", "/mars-")],
+    ids=["own home", "other home", "no home of ours"],
+)
 async def test_an_unknown_run_is_not_found_by_any_call(wire, run_id, text):
     calls = [
         wire.get(text),
@@ -110,9 +117,26 @@ async def test_a_run_of_another_tenant_is_refused(wire):
     assert (told.code.name, told.reason, told.field) == ("PERMISSION_DENIED", "ID_TENANT_MISMATCH", "run_id")
 
 
-@pytest.mark.parametrize("bad", ["", "short", "x" * 15, "x" * 129, "has a space in it", "has/a/slash/in/it", "ünïcödé-request-id", "ends-with-newline\n"], ids=repr)
+@pytest.mark.parametrize(
+    "bad",
+    [
+        "",
+        "short",
+        "x" * 15,
+        "x" * 129,
+        "has a space in it",
+        "has/a/slash/in/it",
+        "ünïcödé-request-id",
+        "ends-with-newline\n",
+    ],
+    ids=repr,
+)
 async def test_a_bad_request_id_is_refused(wire, run_id, bad):
-    for call in (wire.create(request_id=bad), wire.append(run_id, event(), request_id=bad), wire.fork(run_id, 1, request_id=bad)):
+    for call in (
+        wire.create(request_id=bad),
+        wire.append(run_id, event(), request_id=bad),
+        wire.fork(run_id, 1, request_id=bad),
+    ):
         assert invalid(await refused(call), "request_id")
 
 
@@ -127,7 +151,9 @@ async def test_a_bad_workflow_id_is_refused(wire, bad):
 
 
 async def test_tags_have_a_number_and_a_length(wire):
-    assert too_large(await refused(wire.create(tags=["t"] * (limits.TAGS_MAX + 1))), "tags", limits.TAGS_MAX, limits.TAGS_MAX + 1)
+    assert too_large(
+        await refused(wire.create(tags=["t"] * (limits.TAGS_MAX + 1))), "tags", limits.TAGS_MAX, limits.TAGS_MAX + 1
+    )
     told = await refused(wire.create(tags=["t", "x" * (limits.TAG_CHARS_MAX + 1)]))
     assert too_large(told, "tags[1]", limits.TAG_CHARS_MAX, limits.TAG_CHARS_MAX + 1)
 
@@ -232,7 +258,22 @@ async def test_a_message_far_over_the_limit_is_refused_by_the_transport(wire, ru
     assert (await wire.head(run_id)).seq == 4
 
 
-BAD_TYPES = ["", "noted", "a.b.c.d", "Example.noted", "example.Noted", "openwop.noted", "example..noted", ".noted", "example.", "example.no ted", "-a.b", "a.b-", "é.b", "example.noted\n"]
+BAD_TYPES = [
+    "",
+    "noted",
+    "a.b.c.d",
+    "Example.noted",
+    "example.Noted",
+    "openwop.noted",
+    "example..noted",
+    ".noted",
+    "example.",
+    "example.no ted",
+    "-a.b",
+    "a.b-",
+    "é.b",
+    "example.noted\n",
+]
 
 
 @pytest.mark.parametrize("bad", BAD_TYPES, ids=repr)
@@ -276,7 +317,9 @@ async def test_masks_have_a_number_and_a_length(wire, run_id):
 
 
 async def test_a_refusal_that_quotes_the_longest_input_still_arrives(wire, run_id):
-    told = await refused_append(wire, run_id, event({"a": 1}, masked=["/" + "😀" * (limits.MASKED_POINTER_CHARS_MAX - 1)]))
+    told = await refused_append(
+        wire, run_id, event({"a": 1}, masked=["/" + "😀" * (limits.MASKED_POINTER_CHARS_MAX - 1)])
+    )
     assert invalid(told, "events[0].masked[0]")
 
 
@@ -334,7 +377,11 @@ async def test_a_known_start_with_another_digest_is_refused(wire, run_id):
 )
 async def test_a_counter_that_does_not_follow_is_refused_with_both_numbers(wire, run_id, counter, reason):
     told = await refused_append(wire, run_id, event({"other": 1}), engine="e", engine_seq=counter)
-    assert (told.reason, told.metadata["expected_engine_seq"], told.metadata["got_engine_seq"]) == (reason, "3", str(counter))
+    assert (told.reason, told.metadata["expected_engine_seq"], told.metadata["got_engine_seq"]) == (
+        reason,
+        "3",
+        str(counter),
+    )
 
 
 @pytest.mark.parametrize("counter", [0, -1, 2**53])
@@ -351,7 +398,10 @@ async def test_a_bad_engine_name_is_refused(wire, run_id, bad):
     assert invalid(await refused_append(wire, run_id, event(), engine=bad, engine_seq=1), "engine")
 
 
-@pytest.mark.parametrize("late", ["run.completed", "run.failed", "run.started", "run.resumed", "node.started", "node.failed", "interrupt.requested"])
+@pytest.mark.parametrize(
+    "late",
+    ["run.completed", "run.failed", "run.started", "run.resumed", "node.started", "node.failed", "interrupt.requested"],
+)
 async def test_what_may_not_follow_a_terminal_event_is_refused(wire, ended, late):
     told = await refused_append(wire, ended, event({}, late))
     assert (told.code.name, told.reason) == ("FAILED_PRECONDITION", "RUN_TERMINAL")
@@ -381,7 +431,12 @@ async def test_what_may_follow_a_terminal_event_is_taken(wire):
 
 @pytest.mark.parametrize("freshness", [3, -1])
 async def test_an_unknown_freshness_is_refused(wire, run_id, freshness):
-    calls = (wire.get(run_id, freshness), wire.read(run_id, freshness=freshness), wire.state(run_id, freshness=freshness), wire.prefix(run_id, freshness=freshness))
+    calls = (
+        wire.get(run_id, freshness),
+        wire.read(run_id, freshness=freshness),
+        wire.state(run_id, freshness=freshness),
+        wire.prefix(run_id, freshness=freshness),
+    )
     for call in calls:
         assert invalid(await refused(call), "freshness")
 
@@ -400,5 +455,9 @@ async def test_an_append_stream_goes_on_behind_a_refused_append(wire):
             yield log_pb.AppendStreamRequest(append=log_pb.AppendRequest(**fields))
 
     answers = [answer async for answer in wire.append_stream(requests())]
-    assert [answer.error.reason for answer in answers if answer.HasField("error")] == ["VALIDATION_ERROR", "SEQ_CONFLICT", "NOT_FOUND"]
+    assert [answer.error.reason for answer in answers if answer.HasField("error")] == [
+        "VALIDATION_ERROR",
+        "SEQ_CONFLICT",
+        "NOT_FOUND",
+    ]
     assert [answer.appended.first_seq for answer in answers if answer.HasField("appended")] == [0, 1, 2, 3]

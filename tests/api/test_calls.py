@@ -57,7 +57,9 @@ async def test_an_internal_error_of_a_streamed_append_tells_nothing_either(wire,
     monkeypatch.setattr(Lane, "append", broken)
 
     async def requests():
-        yield log_pb.AppendStreamRequest(append=log_pb.AppendRequest(request_id=request_id(), run_id=run_id, events=[event()]))
+        yield log_pb.AppendStreamRequest(
+            append=log_pb.AppendRequest(request_id=request_id(), run_id=run_id, events=[event()])
+        )
 
     (answer,) = [answer async for answer in wire.append_stream(requests())]
     assert (answer.error.reason, SECRET in answer.error.message) == ("INTERNAL_ERROR", False)

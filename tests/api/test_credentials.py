@@ -26,7 +26,11 @@ async def told_with(guarded, authorization):
         return await refused(wire.create())
 
 
-@pytest.mark.parametrize("authorization", [None, "", "full", "Bearer", "Bearer ", "Basic full", "Bearer nobody", "Bearer Full", "Bearer full "], ids=repr)
+@pytest.mark.parametrize(
+    "authorization",
+    [None, "", "full", "Bearer", "Bearer ", "Basic full", "Bearer nobody", "Bearer Full", "Bearer full "],
+    ids=repr,
+)
 async def test_a_caller_without_a_known_key_is_refused(guarded, authorization):
     told = await told_with(guarded, authorization)
     assert (told.code.name, told.reason) == ("UNAUTHENTICATED", "UNAUTHENTICATED")
@@ -94,7 +98,9 @@ async def test_health_needs_no_key(guarded):
 
 async def test_the_host_service_needs_a_key(guarded):
     async with wire_to(guarded.address) as wire:
-        assert (await refused(wire.host.GetCapabilities(host_pb.GetCapabilitiesRequest()))).code.name == "UNAUTHENTICATED"
+        assert (
+            await refused(wire.host.GetCapabilities(host_pb.GetCapabilitiesRequest()))
+        ).code.name == "UNAUTHENTICATED"
 
 
 # -- without keys --------------------------------------------------------------------------------------------------------------------
@@ -104,13 +110,18 @@ def settings(listen, **more):
     return Settings(leader_url=URL, regions={"eu": {"listen": listen}}, **more)
 
 
-@pytest.mark.parametrize("listen", ["0.0.0.0:7100", "[::]:7100", "192.0.2.1:7100", "example.org:7100", ":7100", "7100", "localhost.example.org:1"])
+@pytest.mark.parametrize(
+    "listen",
+    ["0.0.0.0:7100", "[::]:7100", "192.0.2.1:7100", "example.org:7100", ":7100", "7100", "localhost.example.org:1"],
+)
 def test_a_server_without_keys_listens_on_loopback_only(listen):
     with pytest.raises(ValidationError, match="regions.eu.listen"):
         settings(listen)
 
 
-@pytest.mark.parametrize("listen", ["127.0.0.1:7100", "127.8.9.10:0", "[::1]:7100", "localhost:7100", "unix:/run/isoline.sock"])
+@pytest.mark.parametrize(
+    "listen", ["127.0.0.1:7100", "127.8.9.10:0", "[::1]:7100", "localhost:7100", "unix:/run/isoline.sock"]
+)
 def test_a_server_without_keys_may_listen_on_loopback(listen):
     assert settings(listen).anonymous.tenant == "local"
 

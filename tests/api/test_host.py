@@ -26,19 +26,30 @@ async def test_capabilities_tell_every_limit_of_the_limits_file(wire):
 
 async def test_capabilities_tell_how_a_chain_is_computed(wire):
     told = await capabilities(wire)
-    assert (told.api, told.chain_start, told.digest_algorithm) == ("isoline.v1", CHAIN_START, "SHA-256(previous || record)")
+    assert (told.api, told.chain_start, told.digest_algorithm) == (
+        "isoline.v1",
+        CHAIN_START,
+        "SHA-256(previous || record)",
+    )
     assert (list(told.fork_modes), told.era, list(told.regions)) == (["replay", "branch"], 3, ["eu", "us"])
 
 
 async def test_a_region_tells_how_it_stands(wire):
     status = await wire.host.GetRegionStatus(host_pb.GetRegionStatusRequest(), timeout=5)
     assert (status.region, status.leader_region, status.topology) == ("eu", "eu", host_pb.TOPOLOGY_POSTGRES)
-    assert (status.leader_reachable, status.local_reachable, status.local_is_leader, status.draining) == (True, True, True, False)
+    assert (status.leader_reachable, status.local_reachable, status.local_is_leader, status.draining) == (
+        True,
+        True,
+        True,
+        False,
+    )
 
 
 @pytest.mark.parametrize("service", ["", *SERVICES])
 async def test_every_service_has_its_health(wire, service):
-    answer = await health_pb2_grpc.HealthStub(wire.channel).Check(health_pb2.HealthCheckRequest(service=service), timeout=5)
+    answer = await health_pb2_grpc.HealthStub(wire.channel).Check(
+        health_pb2.HealthCheckRequest(service=service), timeout=5
+    )
     assert answer.status == SERVING
 
 
@@ -46,7 +57,9 @@ async def test_every_service_has_its_health(wire, service):
 async def test_a_server_that_drains_says_that_it_does_not_serve(pg_url, service):
     server = await start_region(settings_for(pg_url, {"eu": pg_url}, drain_grace_s=0.2), "eu")
     async with wire_to(server.address) as wire:
-        watch = health_pb2_grpc.HealthStub(wire.channel).Watch(health_pb2.HealthCheckRequest(service=service), timeout=20)
+        watch = health_pb2_grpc.HealthStub(wire.channel).Watch(
+            health_pb2.HealthCheckRequest(service=service), timeout=20
+        )
         assert (await watch.read()).status == SERVING
         await server.stop()
         assert (await watch.read()).status == NOT_SERVING

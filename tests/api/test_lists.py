@@ -74,7 +74,9 @@ def invalid(told):
     return (told.code.name, told.reason, told.field) == ("INVALID_ARGUMENT", "PAGE_TOKEN_INVALID", "page_token")
 
 
-@pytest.mark.parametrize("garbage", ["x", "AAAA", "%%%%", "ünïcödé", "=", "A" * 100_000, "\0"], ids=lambda text: repr(text[:9]))
+@pytest.mark.parametrize(
+    "garbage", ["x", "AAAA", "%%%%", "ünïcödé", "=", "A" * 100_000, "\0"], ids=lambda text: repr(text[:9])
+)
 async def test_garbage_is_no_token(wire, garbage):
     assert invalid(await refused(wire.list(page_token=garbage)))
 

@@ -12,11 +12,7 @@ from isoline_server.domain import errors
 GROUPS = {errors.IsolineError, errors.Refused, errors.Raced, errors.Busy}
 """Classes that nobody raises: they only group."""
 
-ALL = {
-    each
-    for each in vars(errors).values()
-    if isinstance(each, type) and issubclass(each, errors.IsolineError)
-}
+ALL = {each for each in vars(errors).values() if isinstance(each, type) and issubclass(each, errors.IsolineError)}
 
 SAMPLES = {
     errors.InvalidField: errors.InvalidField("field", "rule", got="got"),
@@ -89,7 +85,9 @@ def test_an_error_is_told_with_its_reason_its_values_and_a_sentence(error):
     assert status.message == str(error) != ""
 
 
-@pytest.mark.parametrize("error", [RuntimeError("SELECT * FROM runs"), KeyError("/etc/isoline"), AssertionError("acme/eu-b")], ids=repr)
+@pytest.mark.parametrize(
+    "error", [RuntimeError("SELECT * FROM runs"), KeyError("/etc/isoline"), AssertionError("acme/eu-b")], ids=repr
+)
 def test_an_error_that_is_not_ours_is_told_without_its_text(error):
     told = on_the_wire(error)
     assert (told.code, told.reason) == (StatusCode.INTERNAL, "INTERNAL_ERROR")

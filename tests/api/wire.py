@@ -30,7 +30,9 @@ def request_id() -> str:
     return f"test-request-{next(_numbers):06d}"
 
 
-def event(payload: Mapping[str, Any] | bytes | None = None, type: str = "example.noted", **content: Any) -> log_pb.NewEvent:
+def event(
+    payload: Mapping[str, Any] | bytes | None = None, type: str = "example.noted", **content: Any
+) -> log_pb.NewEvent:
     """A new event; a payload in bytes goes as it is."""
     data = payload if isinstance(payload, bytes) else json.dumps(payload or {}).encode()
     return log_pb.NewEvent(content=pb.EventContent(type=type, payload=data, **content))
@@ -118,7 +120,11 @@ class Wire:
     """One server's stubs."""
 
     def __init__(self, address: str, key: str | None = None) -> None:
-        options = [("grpc.use_local_subchannel_pool", 1), ("grpc.max_send_message_length", -1), ("grpc.max_receive_message_length", -1)]
+        options = [
+            ("grpc.use_local_subchannel_pool", 1),
+            ("grpc.max_send_message_length", -1),
+            ("grpc.max_receive_message_length", -1),
+        ]
         self.channel = aio.insecure_channel(address, options=options)
         self.log = log_grpc.LogServiceStub(self.channel)
         self.host = host_grpc.HostServiceStub(self.channel)
@@ -138,7 +144,9 @@ class Wire:
             await self.append(run_id, *(event({"n": n}) for n in range(start, min(many, start + 1000))))
         return run_id
 
-    async def append(self, run_id: str, *new: log_pb.NewEvent, timeout_s: float = TIMEOUT_S, **fields: Any) -> log_pb.AppendResponse:
+    async def append(
+        self, run_id: str, *new: log_pb.NewEvent, timeout_s: float = TIMEOUT_S, **fields: Any
+    ) -> log_pb.AppendResponse:
         request = log_pb.AppendRequest(**{"request_id": request_id(), "run_id": run_id, "events": new, **fields})
         return await self.call("Append", request, timeout_s)
 
@@ -148,7 +156,9 @@ class Wire:
     async def head(self, run_id: str) -> pb.Position:
         return (await self.get(run_id)).run.head
 
-    async def read(self, run_id: str, from_seq: int = 0, until_seq: int | None = None, timeout_s: float = TIMEOUT_S, **fields: Any) -> Log:
+    async def read(
+        self, run_id: str, from_seq: int = 0, until_seq: int | None = None, timeout_s: float = TIMEOUT_S, **fields: Any
+    ) -> Log:
         request = log_pb.ReadEventsRequest(run_id=run_id, from_seq=from_seq, until_seq=until_seq, **fields)
         pages = [page async for page in self.call("ReadEvents", request, timeout_s)]
         return verified(Log([record for page in pages for record in page.records], pages))
@@ -159,8 +169,17 @@ class Wire:
     async def prefix(self, run_id: str, until_seq: int | None = None, **fields: Any) -> log_pb.GetPrefixResponse:
         return await self.call("GetPrefix", log_pb.GetPrefixRequest(run_id=run_id, until_seq=until_seq, **fields))
 
-    async def fork(self, source: str, from_seq: int | None = None, mode: int = pb.FORK_MODE_BRANCH, timeout_s: float = TIMEOUT_S, **fields: Any) -> log_pb.ForkRunResponse:
-        request = log_pb.ForkRunRequest(**{"request_id": request_id(), "source_run_id": source, "from_seq": from_seq, "mode": mode, **fields})
+    async def fork(
+        self,
+        source: str,
+        from_seq: int | None = None,
+        mode: int = pb.FORK_MODE_BRANCH,
+        timeout_s: float = TIMEOUT_S,
+        **fields: Any,
+    ) -> log_pb.ForkRunResponse:
+        request = log_pb.ForkRunRequest(
+            **{"request_id": request_id(), "source_run_id": source, "from_seq": from_seq, "mode": mode, **fields}
+        )
         return await self.call("ForkRun", request, timeout_s)
 
     async def diff(self, a: str, b: str, **fields: Any) -> log_pb.DiffRunsResponse:
@@ -173,7 +192,9 @@ class Wire:
         """The open stream."""
         return self.call("TailEvents", log_pb.TailEventsRequest(run_id=run_id, from_seq=from_seq, **fields), timeout_s)
 
-    def append_stream(self, requests: AsyncIterator[log_pb.AppendStreamRequest] | None = None, timeout_s: float | None = TIMEOUT_S) -> Any:
+    def append_stream(
+        self, requests: AsyncIterator[log_pb.AppendStreamRequest] | None = None, timeout_s: float | None = TIMEOUT_S
+    ) -> Any:
         return self.log.AppendStream(requests, timeout=timeout_s, metadata=self.metadata)
 
     async def close(self) -> None:

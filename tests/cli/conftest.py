@@ -1,5 +1,6 @@
 """The program as its users meet it: run in this process (``cli``) or as a process of its own (``process``), against real servers."""
 
+import contextlib
 import json
 import os
 import subprocess
@@ -11,9 +12,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from typer.testing import CliRunner
+
 from isoline_client.cli.program import make_app
 from support.servers import ServerProcess
-from typer.testing import CliRunner
 
 PROGRAM = [sys.executable, "-c", "from isoline_client.cli import main; main()"]
 
@@ -94,9 +96,9 @@ def cli(environ) -> Callable[..., Ended]:
     """Run the program in this process."""
     app = make_app()
 
-    def run(*arguments: object, input: str | bytes | None = None) -> Ended:
+    def run(*arguments: object, stdin: str | bytes | None = None) -> Ended:
         result = CliRunner().invoke(
-            app, [str(each) for each in arguments], input=input, env=environ, catch_exceptions=False
+            app, [str(each) for each in arguments], input=stdin, env=environ, catch_exceptions=False
         )
         return Ended(result.exit_code, result.stdout, result.stderr)
 
@@ -125,7 +127,11 @@ def process(environ) -> Iterator[Callable[..., "subprocess.Popen[str]"]]:
     yield start
     for each in started:
         each.kill()
-        each.communicate()
+        each.wait()
+        for stream in (each.stdin, each.stdout, each.stderr):
+            if stream is not None:
+                with contextlib.suppress(OSError):
+                    stream.close()
 
 
 @pytest.fixture

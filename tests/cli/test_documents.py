@@ -2,6 +2,7 @@ import json
 from datetime import UTC, datetime
 
 import pytest
+
 from isoline_client.cli.documents import spell, time_text, verbatim
 
 

@@ -1,4 +1,5 @@
 import pytest
+
 from isoline_client import errors
 from isoline_client.cli.failures import CommandError, Exit, describe, exit_code
 

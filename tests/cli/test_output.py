@@ -2,9 +2,10 @@ import io
 import sys
 
 import pytest
+from rich.text import Text
+
 from isoline_client.cli.failures import CommandError, describe
 from isoline_client.cli.output import Output, add_row, clean, counted, facts, table
-from rich.text import Text
 
 
 class Terminal(io.StringIO):

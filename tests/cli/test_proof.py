@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 from hashlib import sha256
 
 import pytest
+
 from isoline_client import errors
 from isoline_client.cli.failures import Exit
 from isoline_client.cli.proof import Proof, compare
@@ -61,7 +62,7 @@ async def compared(until_seq=None, local_only=False, **regions):
 
 
 def changed_at(seq):
-    return RECORDS[:seq] + (b"another",) + RECORDS[seq + 1 :]
+    return (*RECORDS[:seq], b"another", *RECORDS[seq + 1 :])
 
 
 async def test_equal_prefixes_are_proven_with_the_digest_that_was_computed_here():

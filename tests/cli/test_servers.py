@@ -1,6 +1,7 @@
 import json
 
 import pytest
+
 from isoline_client.cli.servers import DEFAULT_ADDRESS, Server, ServersError, cluster_file, parse_server, resolve
 
 
@@ -48,7 +49,7 @@ def test_a_server_is_an_address_with_or_without_its_region(text, region, address
     ],
 )
 def test_what_is_no_server_is_refused_with_its_text(text):
-    with pytest.raises(ServersError, match="must be|region code|scheme") as caught:
+    with pytest.raises(ServersError, match=r"must be|region code|scheme") as caught:
         parse_server(text)
     assert repr(text) in str(caught.value)
 

@@ -11,8 +11,7 @@ from typing import Any
 
 from isoline_server.embedded.leftovers import _processes
 
-DEMO = [sys.executable, "-m", "isoline_client.cli.demo"]
-SERVER = [sys.executable, "-m", "isoline_server"]
+ISOLINE = str(Path(sys.executable).with_name("isoline"))
 PATIENCE_S = 120.0
 """Bounds what takes some seconds on an idle machine."""
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from demo.processes import DEMO, SERVER, left_of, read_until, run, start, wait_until
+from demo.processes import ISOLINE, left_of, read_until, run, start, wait_until
 
 pytestmark = pytest.mark.e2e
 
@@ -35,7 +35,7 @@ def check(found: dict[str, Any], *, seq: int | None = None) -> None:
 
 
 def test_the_demo_proves_what_it_says_and_leaves_nothing(place: Path) -> None:
-    ended = run([*DEMO, "--json"], place)
+    ended = run([ISOLINE, "demo", "--json"], place)
     assert ended.returncode == 0, ended.stderr
     (line,) = ended.stdout.splitlines()
     check(json.loads(line))
@@ -47,14 +47,14 @@ def test_a_given_history_and_a_cluster_that_is_kept_until_it_is_taken_down(place
     history, data = place / "mine.jsonl", place / "data"
     event = {"type": "example.step-done", "nodeId": "n", "timestamp": "2026-01-01T00:00:00Z", "payload": {"same": "ö"}}
     history.write_text(f"{json.dumps(event)}\n" * 5)
-    ended = run([*DEMO, "--history", str(history), "--json", "--keep", "--data-dir", str(data)], place)
+    ended = run([ISOLINE, "demo", "--history", str(history), "--json", "--keep", "--data-dir", str(data)], place)
     try:
         assert ended.returncode == 0, ended.stderr
         check(json.loads(ended.stdout), seq=4)
         assert "isoline verify" in ended.stderr
         assert left_of(place) != []
     finally:
-        down = run([*SERVER, "down", "--data-dir", str(data)], place)
+        down = run([ISOLINE, "down", "--data-dir", str(data)], place)
     assert down.returncode == 0, down.stderr
     wait_until(lambda: not left_of(place))
     assert not (data / "cluster.json").exists()
@@ -62,7 +62,7 @@ def test_a_given_history_and_a_cluster_that_is_kept_until_it_is_taken_down(place
 
 @pytest.mark.parametrize("when", ["copying the primary", "forking"])
 def test_a_killed_demo_leaks_nothing(place: Path, when: str) -> None:
-    demo = start(DEMO, place)
+    demo = start([ISOLINE, "demo"], place)
     read_until(demo, when)
     demo.send_signal(signal.SIGKILL)
     demo.communicate()
@@ -71,7 +71,7 @@ def test_a_killed_demo_leaks_nothing(place: Path, when: str) -> None:
 
 
 def test_ctrl_c_cleans_up(place: Path) -> None:
-    demo = start(DEMO, place)
+    demo = start([ISOLINE, "demo"], place)
     read_until(demo, "primary: ready")
     demo.send_signal(signal.SIGINT)
     demo.communicate()
@@ -80,7 +80,7 @@ def test_ctrl_c_cleans_up(place: Path) -> None:
 
 
 def test_a_history_that_cannot_be_read_is_refused_before_anything_starts(place: Path) -> None:
-    ended = run([*DEMO, "--history", str(place / "missing.jsonl")], place)
+    ended = run([ISOLINE, "demo", "--history", str(place / "missing.jsonl")], place)
     assert ended.returncode == 2
     assert "missing.jsonl" in ended.stderr
     assert "isoline up" not in ended.stderr

@@ -10,14 +10,14 @@ from typing import Any
 import grpc
 import pytest
 
-from demo.processes import SERVER, left_of, ready, run, start, wait_until
+from demo.processes import ISOLINE, left_of, ready, run, start, wait_until
 from isoline.v1 import host_service_pb2, host_service_pb2_grpc
 
 pytestmark = pytest.mark.e2e
 
 
 def up(place: Path, *options: str, **how: Any) -> "subprocess.Popen[str]":
-    command = [*SERVER, "up", "--json", "--data-dir", str(place / "data"), "--regions", "eu", *options]
+    command = [ISOLINE, "up", "--json", "--data-dir", str(place / "data"), "--regions", "eu", *options]
     with (place / "stderr").open("w") as stderr:
         return start(command, place, stderr=stderr, **how)
 
@@ -46,7 +46,7 @@ def test_one_folder_one_supervisor_and_what_is_killed_is_started_again(place: Pa
     address, pid = said["regions"]["eu"]["address"], said["regions"]["eu"]["pid"]
     assert reaches_its_database(address)
 
-    second = run([*SERVER, "up", "--data-dir", str(place / "data")], place)
+    second = run([ISOLINE, "up", "--data-dir", str(place / "data")], place)
     assert second.returncode == 1
     assert f"in use by another supervisor (pid {supervisor.pid})" in second.stderr
 
@@ -71,7 +71,7 @@ def test_a_killed_supervisor_takes_all_with_it_and_its_folder_starts_again_where
     supervisor.communicate()
     wait_until(lambda: not left_of(place))
 
-    down = run([*SERVER, "down", "--data-dir", str(place / "data")], place)
+    down = run([ISOLINE, "down", "--data-dir", str(place / "data")], place)
     assert (down.returncode, "no cluster runs" in down.stderr) == (1, True)
     assert not (place / "data/cluster.json").exists()
 

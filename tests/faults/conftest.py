@@ -1,5 +1,7 @@
 """A server over a real database whose writer can be made to fail, and an honest one beside it."""
 
+import asyncio
+import gc
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
@@ -33,7 +35,11 @@ async def failing_service(databases: Databases) -> AsyncIterator[Failing]:
     settings = settings_for(url, {"eu": url, "us": None}, drain_grace_s=1.0, local_deadline_ms=5_000, append_lanes=1)
     writers: list[FaultyWriter] = []
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(bootstrap, "SqlLogWriter", lambda database: writers.append(FaultyWriter(SqlLogWriter(database))) or writers[-1])
+        patched.setattr(
+            bootstrap,
+            "SqlLogWriter",
+            lambda database: writers.append(FaultyWriter(SqlLogWriter(database))) or writers[-1],
+        )
         failing = await start_region(settings, "eu")
     honest = await start_region(settings, "us")
     async with AsyncExitStack() as stack:
@@ -48,3 +54,20 @@ def failing(failing_service: Failing) -> Failing:
     """The service with no fault planned."""
     failing_service.writer.heal()
     return failing_service
+
+
+CLIENTS_OWN = ("grpc/aio/_call.py", "async_generator_athrow")
+"""What grpc's client leaves behind when its call is lost."""
+
+
+@pytest_asyncio.fixture(autouse=True)
+async def complaints() -> AsyncIterator[None]:
+    """The event loop has nothing to complain about: no task was forgotten, no exception left unread."""
+    loop, heard = asyncio.get_running_loop(), []
+    before = loop.get_exception_handler()
+    loop.set_exception_handler(lambda _, context: heard.append(str(context)))
+    yield
+    gc.collect()
+    await asyncio.sleep(0)
+    loop.set_exception_handler(before)
+    assert [each for each in heard if not any(own in each for own in CLIENTS_OWN)] == []

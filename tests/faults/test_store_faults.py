@@ -99,7 +99,9 @@ async def test_a_fork_that_landed_though_the_driver_denied_it_is_answered_once_a
     assert listed == {source, answer.run.run_id}
 
 
-@pytest.mark.parametrize("make", [lambda wire, source: wire.create(), lambda wire, source: wire.fork(source, 2)], ids=["create", "fork"])
+@pytest.mark.parametrize(
+    "make", [lambda wire, source: wire.create(), lambda wire, source: wire.fork(source, 2)], ids=["create", "fork"]
+)
 @pytest.mark.parametrize("method", ["load_receipts", "insert_run"])
 async def test_a_run_that_was_made_unseen_is_found_also_when_looking_fails(failing, make, method):
     source = await failing.wire.new_run(3)
@@ -133,7 +135,11 @@ async def test_a_storm_that_outlasts_the_deadline_is_said_to_be_unavailable(fail
     assert (await failing.wire.append(run_id, event())).first_seq == 0
 
 
-@pytest.mark.parametrize("make", [lambda wire, source: wire.create(timeout_s=0.5), lambda wire, source: wire.fork(source, 1, timeout_s=0.5)], ids=["create", "fork"])
+@pytest.mark.parametrize(
+    "make",
+    [lambda wire, source: wire.create(timeout_s=0.5), lambda wire, source: wire.fork(source, 1, timeout_s=0.5)],
+    ids=["create", "fork"],
+)
 async def test_a_run_that_surely_was_not_made_is_said_not_to_be(failing, make):
     source = await failing.wire.new_run(2)
     failing.writer.fail_before("insert_run", ABORTED, times=10_000)
@@ -141,7 +147,11 @@ async def test_a_run_that_surely_was_not_made_is_said_not_to_be(failing, make):
     assert (told.code.name, told.reason) == ("UNAVAILABLE", "STORE_UNAVAILABLE")
 
 
-@pytest.mark.parametrize("make", [lambda wire, source: wire.create(timeout_s=0.5), lambda wire, source: wire.fork(source, 1, timeout_s=0.5)], ids=["create", "fork"])
+@pytest.mark.parametrize(
+    "make",
+    [lambda wire, source: wire.create(timeout_s=0.5), lambda wire, source: wire.fork(source, 1, timeout_s=0.5)],
+    ids=["create", "fork"],
+)
 async def test_a_run_that_perhaps_was_made_is_said_to_be_unknown(failing, make):
     source = await failing.wire.new_run(2)
     failing.writer.fail_before("insert_run", LOST, times=10_000)
@@ -149,7 +159,11 @@ async def test_a_run_that_perhaps_was_made_is_said_to_be_unknown(failing, make):
     assert (told.code.name, told.reason) == ("UNAVAILABLE", "OUTCOME_UNKNOWN")
 
 
-@pytest.mark.parametrize("make", [lambda wire, source: wire.create(timeout_s=0.5), lambda wire, source: wire.fork(source, 1, timeout_s=0.5)], ids=["create", "fork"])
+@pytest.mark.parametrize(
+    "make",
+    [lambda wire, source: wire.create(timeout_s=0.5), lambda wire, source: wire.fork(source, 1, timeout_s=0.5)],
+    ids=["create", "fork"],
+)
 async def test_a_run_that_was_made_is_never_said_not_to_be(failing, make):
     """It was made, the driver denied it, and now even its receipt cannot be read: whatever is said, it may not be that nothing was done."""
     source = await failing.wire.new_run(2)
@@ -224,5 +238,9 @@ async def test_a_head_that_always_moves_first_is_at_most_contended(failing):
 
 async def test_contention_between_two_servers_never_reaches_the_callers_without_expectations(failing):
     run_id = await failing.wire.new_run()
-    calls = [wire.append(run_id, event({"n": n}), request_id=request_id()) for n in range(40) for wire in (failing.wire, failing.other)]
+    calls = [
+        wire.append(run_id, event({"n": n}), request_id=request_id())
+        for n in range(40)
+        for wire in (failing.wire, failing.other)
+    ]
     assert sorted(answer.first_seq for answer in await asyncio.gather(*calls)) == list(range(80))

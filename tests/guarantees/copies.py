@@ -35,7 +35,10 @@ class LogicalCopy:
         ):
             await target.execute(f"TRUNCATE {', '.join(TABLES)}")
             for table in TABLES:
-                async with source.cursor().copy(f"COPY {table} TO STDOUT (FORMAT binary)") as out, target.cursor().copy(f"COPY {table} FROM STDIN (FORMAT binary)") as into:
+                async with (
+                    source.cursor().copy(f"COPY {table} TO STDOUT (FORMAT binary)") as out,
+                    target.cursor().copy(f"COPY {table} FROM STDIN (FORMAT binary)") as into,
+                ):
                     async for data in out:
                         await into.write(data)
 

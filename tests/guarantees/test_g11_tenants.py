@@ -18,11 +18,16 @@ NOBODY = "acme/eu-bbbbbbbbbbbbbbbbbbbbbbbbbb"
 async def tenants(databases):
     """The same server seen by two tenants."""
     url = databases.cluster.primary.url(database=databases.create())
-    keys = [{"sha256": sha256(f"key of {tenant}".encode()).hexdigest(), "tenant": tenant} for tenant in ("acme", "rival")]
+    keys = [
+        {"sha256": sha256(f"key of {tenant}".encode()).hexdigest(), "tenant": tenant} for tenant in ("acme", "rival")
+    ]
     server = await start_region(settings_for(url, {"eu": url, "us": None}, api_keys=keys, drain_grace_s=1.0), "eu")
     async with AsyncExitStack() as stack:
         stack.push_async_callback(server.stop)
-        yield {tenant: await stack.enter_async_context(wire_to(server.address, f"key of {tenant}")) for tenant in ("acme", "rival")}
+        yield {
+            tenant: await stack.enter_async_context(wire_to(server.address, f"key of {tenant}"))
+            for tenant in ("acme", "rival")
+        }
 
 
 @pytest.fixture(scope="module")
@@ -33,7 +38,9 @@ async def theirs(tenants):
 
 async def streamed_append(wire, run_id):
     async def requests():
-        yield log_pb.AppendStreamRequest(append=log_pb.AppendRequest(request_id=request_id(), run_id=run_id, events=[event()]))
+        yield log_pb.AppendStreamRequest(
+            append=log_pb.AppendRequest(request_id=request_id(), run_id=run_id, events=[event()])
+        )
 
     (answer,) = [answer async for answer in wire.append_stream(requests())]
     return answer.error

@@ -46,7 +46,10 @@ async def test_g12_a_fork_whose_deadline_passes_under_way_has_an_unknown_outcome
         told = await refused(two["eu"].fork(source, 1, timeout_s=0.5, **once))
     assert (told.code.name, told.reason) == UNKNOWN
     made = await two["us"].fork(source, 1, **once)
-    assert {run.run_id for run in (await two["eu"].list(workflow_id="fork-held-back")).runs} == {source, made.run.run_id}
+    assert {run.run_id for run in (await two["eu"].list(workflow_id="fork-held-back")).runs} == {
+        source,
+        made.run.run_id,
+    }
 
 
 async def test_g12_a_range_beyond_the_log_is_refused_and_not_shortened(two):
@@ -82,7 +85,11 @@ async def test_g12_a_state_over_its_limit_is_refused_and_not_cut(two):
     for n in range(STATE_BYTES_MAX // 1_000_000 + 1):
         await two["eu"].append(run_id, event({"name": f"v{n}", "next": filler}, "variable.changed"))
     told = await refused(two["us"].state(run_id))
-    assert (told.code.name, told.reason, told.metadata["limit"]) == ("FAILED_PRECONDITION", "STATE_TOO_LARGE", str(STATE_BYTES_MAX))
+    assert (told.code.name, told.reason, told.metadata["limit"]) == (
+        "FAILED_PRECONDITION",
+        "STATE_TOO_LARGE",
+        str(STATE_BYTES_MAX),
+    )
     assert int(told.metadata["size"]) > STATE_BYTES_MAX
 
 

@@ -55,7 +55,9 @@ async def test_g1_every_server_reads_the_same_order(pair):
 
 async def test_g1_writers_without_counters_share_one_order_too(pair):
     run_id = await pair["eu"].new_run()
-    appends = [pair[region].append(run_id, *events(2, who=f"{region}{n}")) for n in range(30) for region in ("eu", "us")]
+    appends = [
+        pair[region].append(run_id, *events(2, who=f"{region}{n}")) for n in range(30) for region in ("eu", "us")
+    ]
     first_seqs = sorted(answer.first_seq for answer in await asyncio.gather(*appends))
     assert first_seqs == list(range(0, 120, 2))
     who = [each["who"] for each in (await pair["eu"].read(run_id)).payloads]
@@ -64,7 +66,9 @@ async def test_g1_writers_without_counters_share_one_order_too(pair):
 
 async def test_g1_of_many_that_expect_one_seq_one_wins_and_no_number_is_lost(pair):
     run_id = await pair["eu"].new_run(3)
-    racing = [pair[region].append(run_id, event({"who": n}), expected_seq=3) for n in range(8) for region in ("eu", "us")]
+    racing = [
+        pair[region].append(run_id, event({"who": n}), expected_seq=3) for n in range(8) for region in ("eu", "us")
+    ]
     answers = await asyncio.gather(*racing, return_exceptions=True)
     won = [answer for answer in answers if isinstance(answer, log_pb.AppendResponse)]
     assert [answer.first_seq for answer in won] == [3]
@@ -83,7 +87,9 @@ async def test_g1_a_stream_of_appends_is_taken_in_the_order_sent(pair):
 
     async def requests():
         for n in range(200):
-            yield log_pb.AppendStreamRequest(append=log_pb.AppendRequest(request_id=request_id(), run_id=run_id, events=[event({"n": n})]))
+            yield log_pb.AppendStreamRequest(
+                append=log_pb.AppendRequest(request_id=request_id(), run_id=run_id, events=[event({"n": n})])
+            )
 
     answers = [answer async for answer in pair["us"].append_stream(requests())]
     assert [answer.appended.first_seq for answer in answers] == list(range(200))

@@ -79,7 +79,9 @@ async def test_g2_a_record_of_a_later_version_is_served_unchanged(two, databases
     run_id = await two["eu"].new_run(1)
     record = (await two["eu"].read(run_id)).records[0] + b"\xfa\x3e\x05later"
     url = two.servers["eu"]._settings.leader_url
-    await execute(url, "UPDATE events SET record = %s, digest = %s WHERE run_id = %s", [record, chain([record]), run_id])
+    await execute(
+        url, "UPDATE events SET record = %s, digest = %s WHERE run_id = %s", [record, chain([record]), run_id]
+    )
     await execute(url, "UPDATE runs SET head_digest = %s WHERE run_id = %s", [chain([record]), run_id])
     assert (await two["us"].read(run_id)).records == [record]
     assert (await two["us"].append(run_id, event())).last.seq == 1

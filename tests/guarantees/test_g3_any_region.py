@@ -126,7 +126,11 @@ async def test_g3_with_the_leader_down_the_state_of_a_known_range_is_served(worl
     world.caught_up()
     world.cluster.kill("primary")
     state = await world["us"].state(run_id, 3)
-    assert (state.state, state.prefix_digest, pb.Source.Name(state.source)) == (before.state, before.prefix_digest, "SOURCE_LOCAL")
+    assert (state.state, state.prefix_digest, pb.Source.Name(state.source)) == (
+        before.state,
+        before.prefix_digest,
+        "SOURCE_LOCAL",
+    )
 
 
 @pytest.mark.topology
@@ -162,7 +166,11 @@ async def test_g3_with_the_leader_down_writes_are_refused_as_unavailable_or_unkn
     run_id = await world["eu"].new_run(1)
     world.caught_up()
     world.cluster.kill("primary")
-    for call in (world["us"].append(run_id, event(), timeout_s=1), world["eu"].create(timeout_s=1), world["us"].fork(run_id, 0, timeout_s=1)):
+    for call in (
+        world["us"].append(run_id, event(), timeout_s=1),
+        world["eu"].create(timeout_s=1),
+        world["us"].fork(run_id, 0, timeout_s=1),
+    ):
         told = await refused(call)
         assert told.code is grpc.StatusCode.UNAVAILABLE
         assert told.reason in {"STORE_UNAVAILABLE", "OUTCOME_UNKNOWN"}
@@ -232,9 +240,9 @@ async def test_g3_damage_is_reported_with_the_run_and_the_seq(copied, near_and_f
     with capture_logs() as logs:
         assert (await copied["us"].read(run_id)).sources == ["LEADER"]
     assert chain_breaks.sources == ["local"]
-    assert [(line["event"], line["run_id"], line["seq"], line["source"]) for line in logs if line["log_level"] == "error"] == [
-        ("chain broken", run_id, 6, "local")
-    ]
+    assert [
+        (line["event"], line["run_id"], line["seq"], line["source"]) for line in logs if line["log_level"] == "error"
+    ] == [("chain broken", run_id, 6, "local")]
 
 
 async def test_g3_a_state_is_never_folded_from_damaged_records(copied, near_and_far):
@@ -363,11 +371,20 @@ async def test_g3_a_position_of_another_history_is_refused(two):
     run_id, other = await two["eu"].new_run(10), await two["eu"].new_run(10)
     seen = (await two["eu"].read(other, 0, 6)).last
     told = await refused(two["us"].read(run_id, 6, known=seen))
-    assert (told.code, told.reason, told.metadata["seq"]) == (grpc.StatusCode.FAILED_PRECONDITION, "PREFIX_MISMATCH", "5")
+    assert (told.code, told.reason, told.metadata["seq"]) == (
+        grpc.StatusCode.FAILED_PRECONDITION,
+        "PREFIX_MISMATCH",
+        "5",
+    )
 
 
 async def test_g3_unknown_runs_are_not_found_by_a_fresh_read(two):
-    for call in (two["us"].get(UNKNOWN_RUN), two["us"].get(UNKNOWN_RUN, LOCAL), two["us"].read(UNKNOWN_RUN), two["us"].state(UNKNOWN_RUN)):
+    for call in (
+        two["us"].get(UNKNOWN_RUN),
+        two["us"].get(UNKNOWN_RUN, LOCAL),
+        two["us"].read(UNKNOWN_RUN),
+        two["us"].state(UNKNOWN_RUN),
+    ):
         assert (await refused(call)).code is grpc.StatusCode.NOT_FOUND
     stream = two["us"].tail(UNKNOWN_RUN, timeout_s=TIMEOUT_S)
     assert (await refused(stream.read())).code is grpc.StatusCode.NOT_FOUND

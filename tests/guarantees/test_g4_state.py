@@ -96,7 +96,10 @@ async def long_run(two):
     """A run whose variable ``n`` counts its events, with two snapshots."""
     run_id = await two["eu"].new_run()
     for start in range(0, LONG, 1000):
-        await two["eu"].append(run_id, *(event({"name": "n", "next": n}, "variable.changed") for n in range(start, min(LONG, start + 1000))))
+        await two["eu"].append(
+            run_id,
+            *(event({"name": "n", "next": n}, "variable.changed") for n in range(start, min(LONG, start + 1000))),
+        )
     await eventually(lambda: snapshots(two, run_id, 2), what="two snapshots")
     return run_id
 
@@ -113,7 +116,17 @@ def variable(state):
     return json.loads(state.state)["variables"]["n"]
 
 
-@pytest.mark.parametrize("at_seq", [1, SNAPSHOT_EVERY_EVENTS - 1, SNAPSHOT_EVERY_EVENTS, SNAPSHOT_EVERY_EVENTS + 1, 2 * SNAPSHOT_EVERY_EVENTS - 1, LONG])
+@pytest.mark.parametrize(
+    "at_seq",
+    [
+        1,
+        SNAPSHOT_EVERY_EVENTS - 1,
+        SNAPSHOT_EVERY_EVENTS,
+        SNAPSHOT_EVERY_EVENTS + 1,
+        2 * SNAPSHOT_EVERY_EVENTS - 1,
+        LONG,
+    ],
+)
 async def test_g4_snapshots_bound_the_folding(two, long_run, at_seq):
     state = await two["us"].state(long_run, at_seq)
     assert variable(state) == at_seq - 1
@@ -135,7 +148,10 @@ async def test_g4_a_fork_in_front_of_a_snapshot_does_not_use_it(two, long_run):
 @pytest.mark.parametrize(
     ("column", "value"),
     [
-        ("state", b'{"at_seq":1024,"channels":{},"format":1,"paused":false,"phase":"running","variables":{"n":-1},"waits":[]}'),
+        (
+            "state",
+            b'{"at_seq":1024,"channels":{},"format":1,"paused":false,"phase":"running","variables":{"n":-1},"waits":[]}',
+        ),
         ("state", b"not a state"),
         ("state_digest", bytes(32)),
         ("prefix_digest", bytes(32)),
@@ -143,7 +159,9 @@ async def test_g4_a_fork_in_front_of_a_snapshot_does_not_use_it(two, long_run):
     ids=["other state", "no state", "other digest", "other prefix"],
 )
 async def test_g4_a_damaged_snapshot_is_ignored(two, long_run, column, value):
-    keep = await execute(url_of(two), f"SELECT {column} FROM snapshots WHERE run_id = %s AND seq = %s", [long_run, SNAPSHOT_EVERY_EVENTS])
+    keep = await execute(
+        url_of(two), f"SELECT {column} FROM snapshots WHERE run_id = %s AND seq = %s", [long_run, SNAPSHOT_EVERY_EVENTS]
+    )
     change = f"UPDATE snapshots SET {column} = %s WHERE run_id = %s AND seq = %s"
     await execute(url_of(two), change, [value, long_run, SNAPSHOT_EVERY_EVENTS])
     try:
@@ -155,7 +173,11 @@ async def test_g4_a_damaged_snapshot_is_ignored(two, long_run, column, value):
 
 @pytest.mark.parametrize("state", [b"not a state", b'{"format":2}', b'{"at_seq":1}'])
 async def test_g4_a_snapshot_that_is_none_of_ours_is_ignored_whatever_its_digest(two, long_run, state):
-    keep = await execute(url_of(two), "SELECT state, state_digest FROM snapshots WHERE run_id = %s AND seq = %s", [long_run, SNAPSHOT_EVERY_EVENTS])
+    keep = await execute(
+        url_of(two),
+        "SELECT state, state_digest FROM snapshots WHERE run_id = %s AND seq = %s",
+        [long_run, SNAPSHOT_EVERY_EVENTS],
+    )
     change = "UPDATE snapshots SET state = %s, state_digest = %s WHERE run_id = %s AND seq = %s"
     await execute(url_of(two), change, [state, sha256(state).digest(), long_run, SNAPSHOT_EVERY_EVENTS])
     try:
@@ -167,11 +189,19 @@ async def test_g4_a_snapshot_that_is_none_of_ours_is_ignored_whatever_its_digest
 
 async def test_g4_the_state_is_the_same_with_and_without_snapshots(two, long_run):
     with_them = await two["us"].state(long_run)
-    kept = await execute(url_of(two), "DELETE FROM snapshots WHERE run_id = %s RETURNING region, run_id, seq, prefix_digest, state, state_digest", [long_run])
+    kept = await execute(
+        url_of(two),
+        "DELETE FROM snapshots WHERE run_id = %s RETURNING region, run_id, seq, prefix_digest, state, state_digest",
+        [long_run],
+    )
     without = await two["us"].state(long_run)
     assert told(with_them) == told(without)
     assert (with_them.folded_events, without.folded_events) == (50, LONG)
-    made = await execute(url_of(two), "SELECT region, run_id, seq, prefix_digest, state, state_digest FROM snapshots WHERE run_id = %s", [long_run])
+    made = await execute(
+        url_of(two),
+        "SELECT region, run_id, seq, prefix_digest, state, state_digest FROM snapshots WHERE run_id = %s",
+        [long_run],
+    )
     assert sorted(made) == sorted(kept), "the reader that passed their places made them again"
 
 

@@ -196,7 +196,11 @@ async def test_g5_a_fork_needs_a_mode(two, mode):
 
 async def test_g5_a_replay_takes_no_overlay(two):
     told = await refused_fork(two, await two["eu"].new_run(4), 1, REPLAY, run_options_overlay=b'{"a":1}')
-    assert (told.code.name, told.reason, told.field) == ("INVALID_ARGUMENT", "OVERLAY_NOT_ALLOWED", "run_options_overlay")
+    assert (told.code.name, told.reason, told.field) == (
+        "INVALID_ARGUMENT",
+        "OVERLAY_NOT_ALLOWED",
+        "run_options_overlay",
+    )
 
 
 @pytest.mark.parametrize("overlay", [b"", b"{}", b"{ }"])
@@ -214,7 +218,9 @@ async def test_g5_an_overlay_must_be_a_json_object(two, overlay):
 @pytest.mark.parametrize("mode", [REPLAY, BRANCH])
 async def test_g5_no_fork_begins_behind_a_terminal_event(two, mode):
     source = await two["eu"].new_run(2)
-    await two["eu"].append(source, event({}, "run.failed"), event({}, "compensation.started"), event({}, "compensation.completed"))
+    await two["eu"].append(
+        source, event({}, "run.failed"), event({}, "compensation.started"), event({}, "compensation.completed")
+    )
     told = await refused_fork(two, source, 3, mode)
     assert (told.reason, told.metadata["from_seq"]) == ("FORK_POINT_INVALID", "3")
     assert (await two["us"].fork(source, 2, mode)).run.head.seq == 1

@@ -32,7 +32,9 @@ async def locked(url, run_id, until):
         await holder.execute("SELECT 1 FROM runs WHERE run_id = %s FOR UPDATE", [run_id])
 
         async def waiting():
-            cursor = await watcher.execute("SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()")
+            cursor = await watcher.execute(
+                "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()"
+            )
             row = await cursor.fetchone()
             return row[0] >= until
 
@@ -79,7 +81,9 @@ async def test_g8_a_repeat_is_answered_after_the_run_has_ended(pair):
 async def test_g8_the_same_append_at_once_through_two_servers_lands_once(pair):
     for _ in range(5):
         run_id, again = await pair["eu"].new_run(), {"request_id": request_id()}
-        answers = await asyncio.gather(*(pair[region].append(run_id, *events(2), **again) for region in ("eu", "us") for _ in range(4)))
+        answers = await asyncio.gather(
+            *(pair[region].append(run_id, *events(2), **again) for region in ("eu", "us") for _ in range(4))
+        )
         assert {where(answer)[0] for answer in answers} == {0}
         assert [answer.repeated for answer in answers].count(False) == 1
         assert (await pair["eu"].head(run_id)).seq == 1
@@ -139,7 +143,9 @@ async def test_g8_another_body_is_refused_while_the_first_still_runs(two):
 async def test_g8_two_bodies_at_once_through_two_servers_are_one_append_and_one_refusal(two):
     run_id, again = await two["eu"].new_run(), {"request_id": request_id()}
     async with locked(url_of(two), run_id, 2) as blocked:
-        calls = [asyncio.ensure_future(two[region].append(run_id, event({"by": region}), **again)) for region in ("eu", "us")]
+        calls = [
+            asyncio.ensure_future(two[region].append(run_id, event({"by": region}), **again)) for region in ("eu", "us")
+        ]
         await blocked()
     outcomes = await asyncio.gather(*calls, return_exceptions=True)
     refusals = [refusal_of(outcome).reason for outcome in outcomes if isinstance(outcome, Exception)]
@@ -174,7 +180,11 @@ async def test_g8_a_counter_that_was_used_for_other_events_is_refused_as_such(pa
     for region in ("us", "eu"):
         told = await refused(pair[region].append(run_id, event({"other": True}), engine="e", engine_seq=engine_seq))
         assert (told.code.name, told.reason) == ("ALREADY_EXISTS", "ENGINE_COUNTER_REUSED")
-        assert (told.metadata["engine"], told.metadata["expected_engine_seq"], told.metadata["got_engine_seq"]) == ("e", "3", str(engine_seq))
+        assert (told.metadata["engine"], told.metadata["expected_engine_seq"], told.metadata["got_engine_seq"]) == (
+            "e",
+            "3",
+            str(engine_seq),
+        )
     assert (await pair["eu"].head(run_id)).seq == 1
 
 
@@ -253,14 +263,22 @@ async def test_g8_the_same_fork_at_once_through_two_servers_makes_one_child(pair
     source = await pair["eu"].new_run(5)
     for _ in range(5):
         again = {"request_id": request_id()}
-        answers = await asyncio.gather(*(pair[region].fork(source, 3, **again) for region in ("eu", "us") for _ in range(4)))
+        answers = await asyncio.gather(
+            *(pair[region].fork(source, 3, **again) for region in ("eu", "us") for _ in range(4))
+        )
         assert len({answer.run.run_id for answer in answers}) == 1
         assert [answer.repeated for answer in answers].count(False) == 1
 
 
 @pytest.mark.parametrize(
     "other",
-    [{"from_seq": 2}, {"mode": pb.FORK_MODE_REPLAY}, {"run_options_overlay": b"{}"}, {"home_region": "us"}, {"expected_prefix_digest": bytes(32)}],
+    [
+        {"from_seq": 2},
+        {"mode": pb.FORK_MODE_REPLAY},
+        {"run_options_overlay": b"{}"},
+        {"home_region": "us"},
+        {"expected_prefix_digest": bytes(32)},
+    ],
     ids=lambda other: next(iter(other)),
 )
 async def test_g8_a_fork_with_the_same_request_id_and_another_body_is_refused(two, other):
@@ -272,7 +290,9 @@ async def test_g8_a_fork_with_the_same_request_id_and_another_body_is_refused(tw
 
 async def test_g8_forks_at_once_with_one_request_id_and_two_bodies_make_one_child(two):
     source, again = await two["eu"].new_run(5), {"request_id": request_id()}
-    answers = await asyncio.gather(*(two[region].fork(source, seq, **again) for region, seq in (("eu", 2), ("us", 3))), return_exceptions=True)
+    answers = await asyncio.gather(
+        *(two[region].fork(source, seq, **again) for region, seq in (("eu", 2), ("us", 3))), return_exceptions=True
+    )
     assert sum(isinstance(answer, Exception) for answer in answers) == 1
 
 

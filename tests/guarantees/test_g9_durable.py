@@ -240,8 +240,14 @@ async def test_g9_creates_and_forks_under_way_when_the_database_dies_happen_once
                 assert error.code() in LATER, error
                 await asyncio.sleep(0)
 
-    calls = [until_told(lambda i=i, n=n: mortal.wires[n % 2].fork(source, 3, request_id=i, timeout_s=10)) for n, i in enumerate(ids)]
-    calls += [until_told(lambda i=i, n=n: mortal.wires[n % 2].create(request_id=i, workflow_id="under-way", timeout_s=10)) for n, i in enumerate(ids)]
+    calls = [
+        until_told(lambda i=i, n=n: mortal.wires[n % 2].fork(source, 3, request_id=i, timeout_s=10))
+        for n, i in enumerate(ids)
+    ]
+    calls += [
+        until_told(lambda i=i, n=n: mortal.wires[n % 2].create(request_id=i, workflow_id="under-way", timeout_s=10))
+        for n, i in enumerate(ids)
+    ]
     made, _ = await asyncio.gather(asyncio.gather(*calls), mortal.restart())
     listed = await eventually(lambda: listing(mortal.wires[0]), what="the list")
     assert {run.run_id for run in listed} == {answer.run.run_id for answer in made} | {source}

@@ -202,6 +202,7 @@ class History:
                 async with asyncio.timeout(NEAR_S):
                     for log in list(self.logs):
                         await self.read(log, region, 0, None, "local")
+                        await self.read(log, region, 0, None, "latest")
             except TimeoutError:
                 self.counts["out of reach"] += 1
 

@@ -2,20 +2,22 @@
 
 ``program`` puts the commands together, ``servers`` finds the addresses, ``session`` runs a command and says how it ended, ``output`` and
 ``documents`` show results. The other modules are the commands, one file a group, and what is too long to stand in one: ``lines`` and
-``feed`` read events for ``append``, ``engine`` makes it resumable, ``proof`` is the work of ``verify``.
+``feed`` read events for ``append``, ``appending`` carries them over, ``engine`` makes that resumable, ``proof`` is the work of ``verify``.
 """
 
 import io
+import os
 import sys
+from pathlib import Path
 
 
 def main() -> None:
     """Run ``isoline`` with the process's arguments."""
+    # A shell's >&- leaves no stdout at all; and a terminal that cannot show a character is no reason to fail.
+    sys.stdout = sys.stdout or Path(os.devnull).open("w")  # noqa: SIM115
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(
-                errors="backslashreplace"
-            )  # a terminal that cannot show a character is no reason to fail
+            stream.reconfigure(errors="backslashreplace")
     try:
         from isoline_client.cli.program import make_app
 

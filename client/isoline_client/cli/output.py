@@ -5,9 +5,9 @@ whether a terminal is there. Where there is none, nothing is shortened to a widt
 """
 
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from rich import box
 from rich.console import Console, RenderableType
@@ -30,10 +30,8 @@ _ANY_WIDTH: Final = 100_000
 """As wide as whatever is printed: for output that no terminal cuts."""
 
 
-class Advance(Protocol):
-    """Moves a progress bar; ``total`` may be told late."""
-
-    def __call__(self, steps: int, *, total: int | None = None) -> None: ...
+Advance = Callable[[int], None]
+"""Moves a progress bar by so many steps."""
 
 
 class Output:
@@ -105,10 +103,7 @@ class Output:
         with Progress(*columns, console=self.aside, transient=True, disable=not self.aside.is_terminal) as bars:
             task = bars.add_task(clean(what), total=total)
 
-            def advance(steps: int, *, total: int | None = None) -> None:
-                bars.update(task, advance=steps, total=total)
-
-            yield advance
+            yield lambda steps: bars.update(task, advance=steps)
 
 
 def clean(text: str) -> str:

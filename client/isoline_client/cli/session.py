@@ -120,6 +120,9 @@ def run(given: Given, work: Callable[[Session], Coroutine[Any, Any, int | None]]
     except BrokenPipeError:
         _let_go_of_stdout()
         code = Exit.BROKEN_PIPE
+    except OSError as error:
+        _let_go_of_stdout()
+        code = _say(session, CommandError(f"the output cannot be written: {error.strerror or error}"))
     return int(code)
 
 

@@ -69,16 +69,19 @@ def recorded_pid(data_dir: Path) -> int | None:
         return None
 
 
-def is_running(data_dir: Path) -> bool:
-    """Whether a supervisor holds the folder. A pid alone would not tell: it may have been given to another program since."""
+def holder_pid(data_dir: Path) -> int | None:
+    """The process that holds the folder now, 0 when it has not said its pid yet; None when nobody does.
+
+    A record alone would not tell: the pid in it may have been given to another program since.
+    """
     try:
         lock = os.open(data_dir / LOCK_NAME, os.O_RDONLY)
     except FileNotFoundError:
-        return False
+        return None
     try:
         fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
-        return True
+        return int(os.read(lock, 32).strip() or b"0")
     finally:
         os.close(lock)
-    return False
+    return None

@@ -187,8 +187,10 @@ class Lane:
         while batch := self._still_wanted(batch):
             try:
                 fresh = await self._load_unknown(batch)
-                groups = self._decide(_unanswered(batch), fresh)
-                await (self._write_apart(groups) if apart else self._write(groups))
+                if apart:
+                    await self._write_apart(_unanswered(batch), fresh)
+                else:
+                    await self._write(self._decide(_unanswered(batch), fresh))
             except KeySeen:
                 self._drop_hints(batch)
             except StoreRetryable:
@@ -231,15 +233,24 @@ class Lane:
             self._settle(run_id, group, landed=run_id in moved)
         self._notify((run_id, groups[run_id].head.seq) for run_id in moved)
 
-    async def _write_apart(self, groups: dict[RunId, _Group]) -> None:
-        """One statement a group, so that a group the database cannot take fails alone."""
-        for run_id, group in groups.items():
+    async def _write_apart(self, batch: Sequence[Pending], fresh: set[RunId]) -> None:
+        """One statement an append, so that one the database cannot take fails alone. What stands behind an undecided one of its run waits."""
+        held: set[RunId] = set()
+        for pending in batch:
+            run_id = pending.command.run_id
+            if run_id in held:
+                continue
             try:
-                await self._write({run_id: group})
+                await self._write(self._decide([pending], fresh))
             except (KeySeen, StoreRetryable):
                 raise
-            except Exception as error:  # noqa: BLE001 - reported to the callers of this group
-                _fail_all((pending for pending, _ in group.accepted), error)
+            except Exception as error:  # noqa: BLE001 - reported to the caller of this append
+                self._drop_hints([pending])
+                _fail(pending, error)
+                held.add(run_id)
+            if not pending.future.done():
+                held.add(run_id)
+            fresh.discard(run_id)
 
     def _settle(self, run_id: RunId, group: _Group, *, landed: bool) -> None:
         if not landed:

@@ -13,8 +13,8 @@ import typer
 from isoline_client.cli.options import help_text
 from isoline_client.cli.session import Given, run
 
-
 _ANSWER: Final = """
+
 Exit code 1 when anything differs, or when an acknowledged event is lost
 or there twice. --json prints one object:
 
@@ -56,7 +56,7 @@ def demo(
             dir_okay=False,
         ),
     ] = None,
-    more: Annotated[list[Path] | None, typer.Argument(metavar="[FILE.jsonl]...", hidden=True, dir_okay=False)] = None,
+    more: Annotated[list[Path] | None, typer.Argument(metavar="FILE.jsonl", hidden=True, dir_okay=False)] = None,
     data_dir: Annotated[
         Path | None,
         typer.Option(

@@ -114,6 +114,7 @@ def _fork_table(forks: Sequence[Forked]) -> Any:
 def _facts(found: Findings) -> list[tuple[str, object]]:
     killed, account = found.killed, found.account
     told = f"{killed.acknowledged_before}, {killed.acknowledged_while_away} and {killed.acknowledged_after}"
+    retried = f", {found.repeated} of them to a retry: their first answer was lost" if found.repeated else ""
     wrong = {"misplaced": account.misplaced, "unknown": account.unknown, "gaps": account.gaps}
     return [
         ("prefix equal", _yes(found.prefix_equal)),
@@ -125,10 +126,7 @@ def _facts(found: Findings) -> list[tuple[str, object]]:
             f"the server of {killed.region} (pid {killed.pid}); back as {killed.pid_after} after {killed.away_s:.1f} s",
         ),
         ("its writer", f"was told of {told} events before, meanwhile and after"),
-        (
-            "acknowledged",
-            f"{account.acknowledged} events ({found.repeated} by a retry, the first answer having been lost)",
-        ),
+        ("acknowledged", f"{account.acknowledged} events{retried}"),
         ("lost", account.lost),
         ("duplicates", account.duplicates),
         *((name, count) for name, count in wrong.items() if count),
@@ -156,7 +154,7 @@ def next_steps(out: Output, found: Findings, data_dir: Path) -> None:
         "  isoline run list",
         f"  isoline verify {run} --regions all",
         f"  isoline tail {run}",
-        f"  isoline fork {run} --from-seq {fork.expected.seq + 1} --mode branch",
+        f"  isoline fork {run} --from {fork.expected.seq + 1}",
         "  isoline down     # stops it",
     ]
     for line in lines:

@@ -80,6 +80,7 @@ class Shop:
 
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
+    wbufsize = -1  # an answer in one piece: in two, the second waits for the first to be acknowledged
     shop: Shop
 
     def do_GET(self) -> None:

@@ -80,7 +80,7 @@ class _Proof:
     async def all(self, histories: Sequence[History]) -> Findings:
         sources = [await self._append(each) for each in histories] or [await self._make_history()]
         busy = sources[0].run_id
-        async with self._noting(self._clients[self._leading].run(busy), self._leading):
+        async with self._noting(self._clients[self._leading].run(busy), self._leading, _PAUSE_S):
             self._say(f"reading {_counted(sources)} through {_listed(self._clients)} while {self._leading} appends")
             prefix = [reading for each in sources for reading in await self._read_everywhere(each)]
             states = [state for each in sources for state in await self._states(each)]
@@ -125,7 +125,7 @@ class _Proof:
         return _Source(run.run_id, last)
 
     @asynccontextmanager
-    async def _noting(self, run: Run, writer: str) -> AsyncIterator[list[float]]:
+    async def _noting(self, run: Run, writer: str, pause_s: float = 0.0) -> AsyncIterator[list[float]]:
         """Have a writer append notes, one after the other, as long as the block. The list holds when each was acknowledged."""
         told_at: list[float] = []
         stop = asyncio.Event()
@@ -136,7 +136,7 @@ class _Proof:
                     return
                 await self._note(run, writer, number)
                 told_at.append(time.monotonic())
-                await asyncio.sleep(_PAUSE_S)
+                await asyncio.sleep(pause_s)
 
         task = asyncio.create_task(write())
         try:
