@@ -4,7 +4,7 @@ import typer
 
 from isoline_server.commands import register
 
-app = typer.Typer(no_args_is_help=True, help="Isoline server commands.")
+app = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help="Isoline server commands.")
 register(app)
 
 if __name__ == "__main__":
