@@ -49,7 +49,7 @@ def serve(
     ],
     config: ConfigOption = None,
 ) -> None:
-    r"""Serve one region until SIGTERM or Ctrl-C, then drain.
+    """Serve one region until SIGTERM or Ctrl-C, then drain.
 
     The configuration names the database that leads, and for each region where its server listens and which replica is its own:
 
@@ -64,7 +64,7 @@ def serve(
 
     Settings can also come from the environment (ISOLINE_LEADER_URL, …). Without api_keys a server listens on loopback only. Run
     `isoline migrate` first.
-    """
+    """  # noqa: D301 - the backspace is click's marker for a paragraph that is shown as it is
     from isoline_server.bootstrap import serve as run_server
     from isoline_server.config import ConfigError, load_settings
     from isoline_server.domain.errors import IsolineError

@@ -4,11 +4,11 @@ from collections.abc import AsyncIterator
 from hashlib import sha256
 
 import pytest_asyncio
+
 from api.wire import Wire, wire_to
+from isoline_server.bootstrap import RegionServer
 from support.databases import Databases
 from support.servers import settings_for, start_region
-
-from isoline_server.bootstrap import RegionServer
 
 KEYS = {
     "full": ["runs:create", "runs:read", "runs:append"],

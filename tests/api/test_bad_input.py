@@ -3,10 +3,10 @@
 import json
 
 import pytest
+
 from api.wire import UNKNOWN_RUN, event, events, refused, request_id
 from isoline.v1 import common_pb2 as pb
 from isoline.v1 import log_service_pb2 as log_pb
-
 from isoline_server.domain import limits
 
 
@@ -278,7 +278,7 @@ BAD_TYPES = [
 
 @pytest.mark.parametrize("bad", BAD_TYPES, ids=repr)
 async def test_a_bad_event_type_is_refused(wire, run_id, bad):
-    assert invalid(await refused_append(wire, run_id, event(), event(type=bad)), "events[1].type")
+    assert invalid(await refused_append(wire, run_id, event(), event(event_type=bad)), "events[1].type")
 
 
 @pytest.mark.parametrize(

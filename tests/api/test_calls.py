@@ -4,10 +4,10 @@ import asyncio
 
 import grpc
 import pytest
-from api.wire import TIMEOUT_S, event, refused, request_id, wire_to
-from isoline.v1 import log_service_pb2 as log_pb
 from structlog.testing import capture_logs
 
+from api.wire import TIMEOUT_S, event, refused, request_id, wire_to
+from isoline.v1 import log_service_pb2 as log_pb
 from isoline_server import telemetry
 from isoline_server.operations.lane import Lane
 from isoline_server.operations.reading import Reading

@@ -1,12 +1,12 @@
 """Keys: who may call, what a key may do, and where a server without keys may listen."""
 
 import pytest
-from api.conftest import KEYS
-from api.wire import Wire, event, refused, wire_to
 from grpc_health.v1 import health_pb2, health_pb2_grpc
-from isoline.v1 import host_service_pb2 as host_pb
 from pydantic import ValidationError
 
+from api.conftest import KEYS
+from api.wire import Wire, event, refused, wire_to
+from isoline.v1 import host_service_pb2 as host_pb
 from isoline_server.config import Settings
 from isoline_server.domain.errors import InvalidField
 
@@ -115,7 +115,7 @@ def settings(listen, **more):
     ["0.0.0.0:7100", "[::]:7100", "192.0.2.1:7100", "example.org:7100", ":7100", "7100", "localhost.example.org:1"],
 )
 def test_a_server_without_keys_listens_on_loopback_only(listen):
-    with pytest.raises(ValidationError, match="regions.eu.listen"):
+    with pytest.raises(ValidationError, match=r"regions\.eu\.listen"):
         settings(listen)
 
 

@@ -1,14 +1,14 @@
 """What a server says of itself: limits, region, health, reflection."""
 
 import pytest
-from api.wire import CHAIN_START, wire_to
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
-from isoline.v1 import host_service_pb2 as host_pb
-from support.servers import settings_for, start_region
 
+from api.wire import CHAIN_START, wire_to
+from isoline.v1 import host_service_pb2 as host_pb
 from isoline_server.api.server import SERVICES
 from isoline_server.domain import limits
+from support.servers import settings_for, start_region
 
 SERVING = health_pb2.HealthCheckResponse.SERVING
 NOT_SERVING = health_pb2.HealthCheckResponse.NOT_SERVING

@@ -5,6 +5,7 @@ import json
 from hashlib import sha256
 
 import pytest
+
 from api.wire import refused
 
 

@@ -31,11 +31,11 @@ def request_id() -> str:
 
 
 def event(
-    payload: Mapping[str, Any] | bytes | None = None, type: str = "example.noted", **content: Any
+    payload: Mapping[str, Any] | bytes | None = None, event_type: str = "example.noted", **content: Any
 ) -> log_pb.NewEvent:
     """A new event; a payload in bytes goes as it is."""
     data = payload if isinstance(payload, bytes) else json.dumps(payload or {}).encode()
-    return log_pb.NewEvent(content=pb.EventContent(type=type, payload=data, **content))
+    return log_pb.NewEvent(content=pb.EventContent(type=event_type, payload=data, **content))
 
 
 def events(many: int, **payload: Any) -> list[log_pb.NewEvent]:

@@ -8,14 +8,14 @@ from dataclasses import dataclass
 
 import pytest
 import pytest_asyncio
+
 from api.wire import Wire, wire_to
 from faults.faulty import FaultyWriter
-from support.databases import Databases
-from support.servers import settings_for, start_region
-
 from isoline_server import bootstrap
 from isoline_server.bootstrap import RegionServer
 from isoline_server.store.sql_writer import SqlLogWriter
+from support.databases import Databases
+from support.servers import settings_for, start_region
 
 
 @dataclass

@@ -4,6 +4,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 
 import psycopg
+
 from guarantees.copies import plain
 from support.waiting import eventually
 

@@ -4,9 +4,8 @@ import asyncio
 
 from api.wire import event, refused
 from faults.holding import writes_held_back
-from support.waiting import eventually
-
 from isoline_server.domain import limits
+from support.waiting import eventually
 
 
 async def test_appends_beyond_the_queue_of_a_lane_are_told_to_come_back(failing, monkeypatch):

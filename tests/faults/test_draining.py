@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
+
 from api.wire import event, events, refused, request_id, wire_to
 from faults.holding import writes_held_back
 from isoline.v1 import log_service_pb2 as log_pb

@@ -3,8 +3,9 @@
 import asyncio
 
 import pytest
-from api.wire import event, events, request_id, wire_to
 from grpc import aio
+
+from api.wire import event, events, request_id, wire_to
 from isoline.v1 import log_service_pb2 as log_pb
 from support.proxy import Proxy
 from support.waiting import eventually

@@ -3,10 +3,10 @@
 import asyncio
 
 import pytest
+
 from api.wire import event, events, refused, request_id
 from faults.faulty import ABORTED, DEADLOCK, LOST
 from guarantees.copies import execute
-
 from isoline_server.domain import limits
 
 UNKNOWN_BODY = "poison"

@@ -9,10 +9,10 @@ import pytest_asyncio
 
 from api.wire import Wire, wire_to
 from guarantees.copies import LogicalCopy
+from isoline.v1.host_service_pb2 import GetRegionStatusRequest
 from isoline_server.bootstrap import RegionServer
 from isoline_server.embedded import EmbeddedCluster
 from isoline_server.store.migrate import migrate
-from isoline.v1.host_service_pb2 import GetRegionStatusRequest
 from support.databases import DIALECTS, TEMPLATE, Databases
 from support.servers import settings_for, start_region
 from support.waiting import eventually
@@ -29,14 +29,16 @@ class Regions:
         return self.wires[region]
 
 
-async def serve(stack: AsyncExitStack, leader_url: str, local_urls: dict[str, str | None], only: str = "") -> Regions:
-    """Start every region's server (or only one's) until the stack ends."""
+async def serve(
+    stack: AsyncExitStack, leader_url: str, local_urls: dict[str, str | None], start: dict[str, str] | None = None
+) -> Regions:
+    """Servers until the stack ends: every region's, or those of ``start``, which says by name whose region each is."""
     settings = settings_for(leader_url, local_urls, drain_grace_s=1.0, local_deadline_ms=5_000)
     regions = Regions({}, {})
-    for code in [only] if only else local_urls:
-        regions.servers[code] = await start_region(settings, code)
-        stack.push_async_callback(regions.servers[code].stop)
-        regions.wires[code] = await stack.enter_async_context(wire_to(regions.servers[code].address))
+    for name, code in (start or {code: code for code in local_urls}).items():
+        regions.servers[name] = await start_region(settings, code)
+        stack.push_async_callback(regions.servers[name].stop)
+        regions.wires[name] = await stack.enter_async_context(wire_to(regions.servers[name].address))
     return regions
 
 
@@ -45,17 +47,21 @@ def service_url(request: pytest.FixtureRequest) -> str:
     """One database for all tests of these guarantees: every test makes runs of its own. Through every dialect."""
     if request.param == "cockroach":
         url: str = request.getfixturevalue("cockroach_url")
-        migrate(url, regions=(), holder="tests")
+        migrate(url, regions=("eu",), holder="tests")
         return url
     databases: Databases = request.getfixturevalue("databases")
     return databases.cluster.primary.url(request.param, database=databases.create())
 
 
 @pytest_asyncio.fixture(scope="session")
-async def pair(service_url: str) -> AsyncIterator[Regions]:
-    """Regions ``eu`` and ``us`` over one database, through every dialect."""
+async def pair(request: pytest.FixtureRequest, service_url: str) -> AsyncIterator[Regions]:
+    """Regions ``eu`` and ``us`` over one database, through every dialect. A real CockroachDB of one node has one region, so there both
+    are servers of ``eu``."""
     async with AsyncExitStack() as stack:
-        yield await serve(stack, service_url, {"eu": service_url, "us": None})
+        if request.node.callspec.params["service_url"] == "cockroach":
+            yield await serve(stack, service_url, {"eu": service_url}, {"eu": "eu", "us": "eu"})
+        else:
+            yield await serve(stack, service_url, {"eu": service_url, "us": None})
 
 
 @pytest_asyncio.fixture(scope="session")

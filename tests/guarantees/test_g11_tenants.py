@@ -4,8 +4,9 @@ from contextlib import AsyncExitStack
 from hashlib import sha256
 
 import pytest
-from api.wire import event, events, refusal_of, refused, request_id, wire_to
 from grpc import aio
+
+from api.wire import event, events, refusal_of, refused, request_id, wire_to
 from isoline.v1 import common_pb2 as pb
 from isoline.v1 import log_service_pb2 as log_pb
 from support.servers import settings_for, start_region

@@ -5,9 +5,9 @@ from contextlib import asynccontextmanager
 import grpc
 import psycopg
 import pytest
+
 from api.wire import event, events, refused, request_id
 from guarantees.copies import plain
-
 from isoline_server.domain.limits import STATE_BYTES_MAX
 
 UNKNOWN = ("UNAVAILABLE", "OUTCOME_UNKNOWN")

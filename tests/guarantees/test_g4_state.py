@@ -6,10 +6,10 @@ from hashlib import sha256
 
 import pytest
 import rfc8785
+
 from api.wire import event
 from guarantees.copies import execute
 from isoline.v1 import common_pb2 as pb
-
 from isoline_server.domain.limits import SNAPSHOT_EVERY_EVENTS
 from support.waiting import eventually
 

@@ -1,10 +1,10 @@
 """G5: a fork shares its source's prefix. Nothing is copied, whatever its length, and the shared bytes are equal by construction."""
 
 import pytest
+
 from api.wire import CHAIN_START, event, events, refused, request_id
 from guarantees.copies import execute
 from isoline.v1 import common_pb2 as pb
-
 from isoline_server.domain.limits import LINEAGE_RANGES_MAX
 
 REPLAY, BRANCH = pb.FORK_MODE_REPLAY, pb.FORK_MODE_BRANCH

@@ -6,6 +6,7 @@ from contextlib import asynccontextmanager
 
 import psycopg
 import pytest
+
 from api.wire import event, events, refusal_of, refused, request_id
 from guarantees.copies import plain
 from isoline.v1 import common_pb2 as pb

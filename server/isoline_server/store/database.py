@@ -3,8 +3,8 @@
 The engine is SQLAlchemy's (it knows the dialects and opens the connections); the statements of this package are single, prepared, and run on
 the driver's own cursor with binary parameters, because a checkout and a result wrapper for each of them would cost more than the statement.
 
-Every statement of the service is one autocommit statement, so the whole-transaction retry of the callers is a retry of the statement. This
-module never retries by itself. It tells failures apart by SQLSTATE:
+Every statement of the service is one autocommit statement, so the whole-transaction retry of the callers is a retry of the statement. It
+retries by itself only a read whose connection had died while it waited. It tells failures apart by SQLSTATE:
 
 * ``40001``, ``40P01``, ``55P03``, ``53300``, ``57P03``, ``25006`` and failed connects: surely not done;
 * ``40003``, ``08xxx``, ``57P01``, ``57P02``, ``57014`` and a connection that broke: perhaps done;
@@ -107,6 +107,16 @@ class Database:
         return {telemetry.DB_SYSTEM: system, telemetry.DB_OPERATION: operation}
 
     async def _fetch(self, sql: str, params: Mapping[str, Any] | Sequence[Any] | None) -> list[tuple[Any, ...]]:
+        waited = bool(self._idle)
+        try:
+            return await self._fetch_once(sql, params)
+        except StoreRetryable:
+            # A connection that waited may have died meanwhile, which says nothing about the database: a read just asks again.
+            if self._role is Role.WRITER or not waited:
+                raise
+            return await self._fetch_once(sql, params)
+
+    async def _fetch_once(self, sql: str, params: Mapping[str, Any] | Sequence[Any] | None) -> list[tuple[Any, ...]]:
         held = await self._take()
         try:
             rows = await self._run(held, sql, params)

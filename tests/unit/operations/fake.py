@@ -17,11 +17,9 @@ def run_id(letter="a"):
     return RunId(f"local/eu-{letter * 26}")
 
 
-def command(
-    name, *, run="a", request_id=None, expected_seq=None, engine="", engine_seq=0, type="example.noted", events=1
-):
+def command(name, *, run="a", request_id=None, expected_seq=None, engine="", engine_seq=0, events=1):
     """An append whose events all carry ``name``."""
-    contents = tuple(EventContent(type=type, payload=name.encode()) for _ in range(events))
+    contents = tuple(EventContent(type="example.noted", payload=name.encode()) for _ in range(events))
     return AppendCommand(
         tenant=Tenant("local"),
         run_id=run_id(run),

@@ -4,7 +4,6 @@ import asyncio
 from contextlib import asynccontextmanager
 
 import pytest
-from unit.operations.fake import FakeLog, command, lane_over, run_id
 
 from isoline_server.domain import limits
 from isoline_server.domain.errors import (
@@ -20,6 +19,7 @@ from isoline_server.domain.errors import (
 )
 from isoline_server.operations.ports import StoreRetryable
 from support.waiting import eventually
+from unit.operations.fake import FakeLog, command, lane_over, run_id
 
 LOST = StoreRetryable("connection lost", ambiguous=True)
 ABORTED = StoreRetryable("40001", ambiguous=False)
