@@ -132,14 +132,14 @@ def up(
         ),
     ] = False,
 ) -> None:
-    r"""Run a whole cluster on this machine until SIGTERM or Ctrl-C: PostgreSQL, a hot standby and a server for each region.
+    """Run a whole cluster on this machine until SIGTERM or Ctrl-C: PostgreSQL, a hot standby and a server for each region.
 
     What dies is started again, and everything ends with this process, even if it is killed. Data, regions and free ports are kept in
     the data folder, and `isoline down` stops it. While it runs, cluster.json in the folder holds what --json prints:
 
     \b
       {"pid": 1, "regions": {"eu": {"address": "127.0.0.1:7100", "pid": 2}, ...}, "config": "...", "data_dir": "..."}
-    """
+    """  # noqa: D301 - as in serve
     from isoline_server.local_cluster import ClusterError, Order, end_with_parent, run_cluster
 
     if exit_with_parent:

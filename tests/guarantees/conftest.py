@@ -42,26 +42,39 @@ async def serve(
     return regions
 
 
+@dataclass(frozen=True)
+class Service:
+    """A database with our schema, and whether it knows no region but ``eu``."""
+
+    url: str
+    has_one_region: bool
+
+
 @pytest.fixture(scope="session", params=[*DIALECTS, pytest.param("cockroach", marks=pytest.mark.cockroach)])
-def service_url(request: pytest.FixtureRequest) -> str:
+def service(request: pytest.FixtureRequest) -> Service:
     """One database for all tests of these guarantees: every test makes runs of its own. Through every dialect."""
     if request.param == "cockroach":
         url: str = request.getfixturevalue("cockroach_url")
         migrate(url, regions=("eu",), holder="tests")
-        return url
+        return Service(url, has_one_region=True)
     databases: Databases = request.getfixturevalue("databases")
-    return databases.cluster.primary.url(request.param, database=databases.create())
+    return Service(databases.cluster.primary.url(request.param, database=databases.create()), has_one_region=False)
+
+
+@pytest.fixture(scope="session")
+def service_url(service: Service) -> str:
+    return service.url
 
 
 @pytest_asyncio.fixture(scope="session")
-async def pair(request: pytest.FixtureRequest, service_url: str) -> AsyncIterator[Regions]:
+async def pair(service: Service) -> AsyncIterator[Regions]:
     """Regions ``eu`` and ``us`` over one database, through every dialect. A real CockroachDB of one node has one region, so there both
     are servers of ``eu``."""
     async with AsyncExitStack() as stack:
-        if request.node.callspec.params["service_url"] == "cockroach":
-            yield await serve(stack, service_url, {"eu": service_url}, {"eu": "eu", "us": "eu"})
+        if service.has_one_region:
+            yield await serve(stack, service.url, {"eu": service.url}, {"eu": "eu", "us": "eu"})
         else:
-            yield await serve(stack, service_url, {"eu": service_url, "us": None})
+            yield await serve(stack, service.url, {"eu": service.url, "us": None})
 
 
 @pytest_asyncio.fixture(scope="session")

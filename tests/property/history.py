@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import aclosing
 from dataclasses import replace
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias, TypeVar
 
 from isoline_client import Appended, IsolineError, NewEvent, Page, Position, State, errors
 from isoline_client import Run as Handle
@@ -20,6 +20,7 @@ from property.model import Append, Broken, Creation, Fork, Log, Seen, prove
 from property.traffic import Branch, Burst, Deed, Follow, Read, Rivals, Twins, Write, pick
 from property.world import PATIENCE_S, REGIONS, STANDBYS, World
 
+T = TypeVar("T")
 HASTE_S: Final = 0.3
 """A caller that does not wait for an outage to end."""
 NEAR_S: Final = 1.0
@@ -45,6 +46,7 @@ class History:
         self._turn = 0
         self._outage = False
         self._touched: set[Log] = set()
+        self._new: dict[Log, Handle] = {}
         self._judgements: list[Callable[[], None]] = []
 
     def log(self, number: int) -> Log:
@@ -97,7 +99,7 @@ class History:
             log = Log(f"r{len(self.logs)}", making, answer)
             self.logs.append(log)
             self._touched.add(log)
-            self._judgements.append(lambda: _prove_made(log, answer))
+            self._new[log] = answer
             self.counts["made"] += 1
         return answer
 
@@ -131,7 +133,7 @@ class History:
         pages = (
             self.world.client(region).run(log.run_id).read_pages(from_seq, until_seq, freshness=freshness, known=known)
         )
-        heard = await self._listen(pages, lambda _: False)
+        heard = await self._heard(log, region, self._listen(pages, lambda _: False))
         if heard is not None:
             at_least = due if until_seq is None else until_seq
             self._hear(log, Seen(region=region, from_seq=from_seq, pages=heard, at_least=at_least, at_most=until_seq))
@@ -140,7 +142,7 @@ class History:
         """Tail until ``until_seq`` is reached."""
         if from_seq < until_seq:
             pages = self.world.client(region).run(log.run_id).tail_pages(from_seq)
-            heard = await self._listen(pages, lambda page: page.last.seq + 1 >= until_seq)
+            heard = await self._heard(log, region, self._listen(pages, lambda page: page.last.seq + 1 >= until_seq))
             if heard is not None:
                 self._hear(log, Seen(region=region, from_seq=from_seq, pages=heard, at_least=until_seq))
 
@@ -159,6 +161,13 @@ class History:
             raise
         return pages
 
+    async def _heard(self, log: Log, region: str, question: Awaitable[T]) -> T:
+        """The answer to what must be answered, for it is in the log."""
+        try:
+            return await question
+        except IsolineError as error:
+            raise Broken(f"same prefix: {log}: {region} refuses what is in the log: {error!r}") from error
+
     def _hear(self, log: Log, seen: Seen) -> None:
         self.counts.update(f"read {page.source} in {seen.region}" for page in seen.pages)
         self._touched.add(log)
@@ -167,8 +176,8 @@ class History:
     async def state(self, log: Log, region: str, at_seq: int | None, freshness: Any) -> None:
         """The state and the recomputed digest of one prefix."""
         handle = self.world.client(region).run(log.run_id)
-        state = await handle.state(at_seq, freshness=freshness)
-        prefix = await handle.prefix(state.at_seq, recompute=True, freshness=freshness)
+        state = await self._heard(log, region, handle.state(at_seq, freshness=freshness))
+        prefix = await self._heard(log, region, handle.prefix(state.at_seq, recompute=True, freshness=freshness))
         self._judgements.append(lambda: _prove_state(log, region, at_seq, freshness, state, prefix.last))
         self.counts["states"] += 1
 
@@ -399,6 +408,8 @@ class History:
         self._turn += 1
         for log in self.logs:  # parents stand before their forks
             if log in self._touched:
+                if log in self._new:
+                    _prove_made(log, self._new.pop(log))
                 log.prove_dense()
                 await self._absorb(log, region)
         judgements, self._judgements = self._judgements, []
@@ -408,12 +419,7 @@ class History:
 
     async def _absorb(self, log: Log, region: str) -> None:
         stream = self.world.client(region).run(log.run_id).read_pages(log.seen_seq)
-        try:
-            pages = await self._listen(stream, lambda _: False)
-        except IsolineError as error:
-            raise Broken(
-                f"exactly once: {log}: {region} refuses to read [{log.seen_seq}, …) of [0, {log.next_seq}): {error!r}"
-            ) from error
+        pages = await self._heard(log, region, self._listen(stream, lambda _: False))
         assert pages is not None
         log.absorb(Seen(region=region, from_seq=log.seen_seq, pages=pages))
 
