@@ -5,7 +5,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from benchmarks.harness import Row, Target, interleave, row
+from benchmarks.harness import Row, Target, interleave, quantile, row
 from benchmarks.payloads import payloads
 from benchmarks.sides import Log, LogRun
 from benchmarks.stage import FLOOR, FLOOR_UVLOOP, OURS, Stage
@@ -67,4 +67,17 @@ def rate_rows(name: str, rounds: dict[str, list[Rate]], target: Target) -> list[
     return [
         row(name, "events/s", rates[OURS], rates[FLOOR], target),
         row(f"{name}; floor on uvloop", "events/s", rates[OURS], rates[FLOOR_UVLOOP]),
+    ]
+
+
+def latency_rows(name: str, rounds: dict[str, list[Rate]], evenness: Target | None = None) -> list[Row]:
+    """Over the calls of all rounds together: a p99 of one round would rest on a few calls."""
+    p50, p99 = {}, {}
+    for side in (OURS, FLOOR):
+        latencies = [latency for each in rounds[side] for latency in each.latencies_ms]
+        p50[side], p99[side] = quantile(latencies, 0.5), quantile(latencies, 0.99)
+    return [
+        Row(f"{name}: p99 / p50", p99[OURS] / p50[OURS], "", p99[FLOOR] / p50[FLOOR], evenness),
+        Row(f"{name}: p50", p50[OURS], "ms", p50[FLOOR]),
+        Row(f"{name}: p99", p99[OURS], "ms", p99[FLOOR]),
     ]

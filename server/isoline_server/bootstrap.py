@@ -73,16 +73,22 @@ class RegionServer:
         self._settings = settings
         self.region = region
         # A lane never needs more than one connection at a time; two more serve the making of runs.
+        on_cockroach = settings.topology == "cockroach"
         self._writing = Database(
-            settings.leader_url, role=Role.WRITER, size=settings.append_lanes * len(settings.homes) + 2
+            settings.leader_url,
+            role=Role.WRITER,
+            size=settings.append_lanes * len(settings.homes) + 2,
+            cockroach_cluster=on_cockroach,
         )
-        self._leading = Database(settings.leader_url, role=Role.LEADER, size=settings.reader_connections)
+        self._leading = Database(
+            settings.leader_url, role=Role.LEADER, size=settings.reader_connections, cockroach_cluster=on_cockroach
+        )
         self._near = (
             Database(
                 own.local_url,
                 role=Role.LOCAL,
                 size=settings.reader_connections,
-                follower_reads=settings.topology == "cockroach",
+                cockroach_cluster=on_cockroach,
             )
             if own.local_url is not None
             else None

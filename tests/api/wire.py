@@ -18,11 +18,21 @@ from isoline.v1 import host_service_pb2_grpc as host_grpc
 from isoline.v1 import log_service_pb2 as log_pb
 from isoline.v1 import log_service_pb2_grpc as log_grpc
 
+from isoline_server.api import calls
+
 CHAIN_START = sha256(b"isoline.v1 digest chain").digest()
 UNKNOWN_RUN = "local/eu-aaaaaaaaaaaaaaaaaaaaaaaaaa"
 TIMEOUT_S = 20.0
 
+SOON_S = 10.5
+"""The timeout of a client that shall learn after half a second that nothing came of its call: see ``answers_early``."""
+
 _numbers = count()
+
+
+def answers_early(monkeypatch: Any) -> None:
+    """Let servers answer ten seconds before a client's deadline, so that the answer arrives on a busy machine too."""
+    monkeypatch.setattr(calls, "ANSWER_BEFORE_S", 10.0)
 
 
 def request_id() -> str:

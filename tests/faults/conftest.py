@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import pytest
 import pytest_asyncio
 
-from api.wire import Wire, wire_to
+from api.wire import Wire, answers_early, wire_to
 from faults.faulty import FaultyWriter
 from isoline_server import bootstrap
 from isoline_server.bootstrap import RegionServer
@@ -71,3 +71,9 @@ async def complaints() -> AsyncIterator[None]:
     await asyncio.sleep(0)
     loop.set_exception_handler(before)
     assert [each for each in heard if not any(own in each for own in CLIENTS_OWN)] == []
+
+
+@pytest.fixture
+def early(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A call with the timeout ``SOON_S`` is answered after half a second, whatever became of it."""
+    answers_early(monkeypatch)

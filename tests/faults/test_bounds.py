@@ -2,7 +2,7 @@
 
 import asyncio
 
-from api.wire import event, refused
+from api.wire import SOON_S, event, refused
 from faults.holding import writes_held_back
 from isoline_server.domain import limits
 from support.waiting import eventually
@@ -39,12 +39,12 @@ async def test_tails_beyond_their_number_are_told_to_come_back(failing, monkeypa
         tail.cancel()
 
 
-async def test_an_append_that_gives_up_in_the_queue_never_lands(failing):
+async def test_an_append_that_gives_up_in_the_queue_never_lands(failing, early):
     run_id = await failing.wire.new_run()
     async with writes_held_back(failing.url) as blocked:
         first = asyncio.ensure_future(failing.wire.append(run_id, event({"n": 0})))
         await blocked(1)
-        told = await refused(failing.wire.append(run_id, event({"late": True}), timeout_s=0.3))
+        told = await refused(failing.wire.append(run_id, event({"late": True}), timeout_s=SOON_S))
     assert told.code.name == "UNAVAILABLE"
     assert (await first).first_seq == 0
     assert (await failing.wire.append(run_id, event({"n": 1}))).first_seq == 1

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from api.wire import event, events, refused, request_id
+from api.wire import SOON_S, event, events, refused, request_id
 from faults.faulty import ABORTED, DEADLOCK, LOST
 from guarantees.copies import execute
 from isoline_server.domain import limits
@@ -126,10 +126,10 @@ async def test_a_storm_of_failures_is_sat_out(failing, error):
     assert (await failing.wire.fork(run_id, 0)).run.run_id != made
 
 
-async def test_a_storm_that_outlasts_the_deadline_is_said_to_be_unavailable(failing):
+async def test_a_storm_that_outlasts_the_deadline_is_said_to_be_unavailable(failing, early):
     run_id = await failing.wire.new_run()
     failing.writer.fail_before("append", ABORTED, times=10_000)
-    told = await refused(failing.wire.append(run_id, event(), timeout_s=0.5))
+    told = await refused(failing.wire.append(run_id, event(), timeout_s=SOON_S))
     failing.writer.heal()
     assert (told.code.name, told.metadata["retryable"]) == ("UNAVAILABLE", "true")
     assert (await failing.wire.append(run_id, event())).first_seq == 0
@@ -137,10 +137,10 @@ async def test_a_storm_that_outlasts_the_deadline_is_said_to_be_unavailable(fail
 
 @pytest.mark.parametrize(
     "make",
-    [lambda wire, source: wire.create(timeout_s=0.5), lambda wire, source: wire.fork(source, 1, timeout_s=0.5)],
+    [lambda wire, source: wire.create(timeout_s=SOON_S), lambda wire, source: wire.fork(source, 1, timeout_s=SOON_S)],
     ids=["create", "fork"],
 )
-async def test_a_run_that_surely_was_not_made_is_said_not_to_be(failing, make):
+async def test_a_run_that_surely_was_not_made_is_said_not_to_be(failing, early, make):
     source = await failing.wire.new_run(2)
     failing.writer.fail_before("insert_run", ABORTED, times=10_000)
     told = await refused(make(failing.wire, source))
@@ -149,10 +149,10 @@ async def test_a_run_that_surely_was_not_made_is_said_not_to_be(failing, make):
 
 @pytest.mark.parametrize(
     "make",
-    [lambda wire, source: wire.create(timeout_s=0.5), lambda wire, source: wire.fork(source, 1, timeout_s=0.5)],
+    [lambda wire, source: wire.create(timeout_s=SOON_S), lambda wire, source: wire.fork(source, 1, timeout_s=SOON_S)],
     ids=["create", "fork"],
 )
-async def test_a_run_that_perhaps_was_made_is_said_to_be_unknown(failing, make):
+async def test_a_run_that_perhaps_was_made_is_said_to_be_unknown(failing, early, make):
     source = await failing.wire.new_run(2)
     failing.writer.fail_before("insert_run", LOST, times=10_000)
     told = await refused(make(failing.wire, source))
@@ -161,10 +161,10 @@ async def test_a_run_that_perhaps_was_made_is_said_to_be_unknown(failing, make):
 
 @pytest.mark.parametrize(
     "make",
-    [lambda wire, source: wire.create(timeout_s=0.5), lambda wire, source: wire.fork(source, 1, timeout_s=0.5)],
+    [lambda wire, source: wire.create(timeout_s=SOON_S), lambda wire, source: wire.fork(source, 1, timeout_s=SOON_S)],
     ids=["create", "fork"],
 )
-async def test_a_run_that_was_made_is_never_said_not_to_be(failing, make):
+async def test_a_run_that_was_made_is_never_said_not_to_be(failing, early, make):
     """It was made, the driver denied it, and now even its receipt cannot be read: whatever is said, it may not be that nothing was done."""
     source = await failing.wire.new_run(2)
     failing.writer.fail_after("insert_run")

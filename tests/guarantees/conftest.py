@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import pytest
 import pytest_asyncio
 
-from api.wire import Wire, wire_to
+from api.wire import Wire, answers_early, wire_to
 from guarantees.copies import LogicalCopy
 from isoline.v1.host_service_pb2 import GetRegionStatusRequest
 from isoline_server.bootstrap import RegionServer
@@ -143,3 +143,9 @@ async def world(three: World) -> AsyncIterator[World]:
 
 async def leader_answers(wire: Wire) -> bool:
     return (await wire.host.GetRegionStatus(GetRegionStatusRequest())).leader_reachable
+
+
+@pytest.fixture
+def early(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A call with the timeout ``SOON_S`` is answered after half a second, whatever became of it."""
+    answers_early(monkeypatch)

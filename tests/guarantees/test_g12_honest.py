@@ -6,7 +6,7 @@ import grpc
 import psycopg
 import pytest
 
-from api.wire import event, events, refused, request_id
+from api.wire import SOON_S, event, events, refused, request_id
 from guarantees.copies import plain
 from isoline_server.domain.limits import STATE_BYTES_MAX
 
@@ -22,28 +22,28 @@ async def writes_held_back(two):
         await holder.rollback()
 
 
-async def test_g12_an_append_whose_deadline_passes_under_way_has_an_unknown_outcome(two):
+async def test_g12_an_append_whose_deadline_passes_under_way_has_an_unknown_outcome(two, early):
     run_id, once = await two["eu"].new_run(), {"request_id": request_id()}
     async with writes_held_back(two):
-        told = await refused(two["eu"].append(run_id, event(), timeout_s=0.5, **once))
+        told = await refused(two["eu"].append(run_id, event(), timeout_s=SOON_S, **once))
     assert (told.code.name, told.reason) == UNKNOWN
     assert (await two["us"].append(run_id, event(), **once)).first_seq == 0
     assert (await two["eu"].head(run_id)).seq == 0
 
 
-async def test_g12_a_create_whose_deadline_passes_under_way_has_an_unknown_outcome(two):
+async def test_g12_a_create_whose_deadline_passes_under_way_has_an_unknown_outcome(two, early):
     once = {"request_id": request_id(), "workflow_id": "held-back"}
     async with writes_held_back(two):
-        told = await refused(two["eu"].create(timeout_s=0.5, **once))
+        told = await refused(two["eu"].create(timeout_s=SOON_S, **once))
     assert (told.code.name, told.reason) == UNKNOWN
     made = await two["us"].create(**once)
     assert [run.run_id for run in (await two["eu"].list(workflow_id="held-back")).runs] == [made.run.run_id]
 
 
-async def test_g12_a_fork_whose_deadline_passes_under_way_has_an_unknown_outcome(two):
+async def test_g12_a_fork_whose_deadline_passes_under_way_has_an_unknown_outcome(two, early):
     source, once = await two["eu"].new_run(3, workflow_id="fork-held-back"), {"request_id": request_id()}
     async with writes_held_back(two):
-        told = await refused(two["eu"].fork(source, 1, timeout_s=0.5, **once))
+        told = await refused(two["eu"].fork(source, 1, timeout_s=SOON_S, **once))
     assert (told.code.name, told.reason) == UNKNOWN
     made = await two["us"].fork(source, 1, **once)
     assert {run.run_id for run in (await two["eu"].list(workflow_id="fork-held-back")).runs} == {

@@ -76,6 +76,21 @@ async def test_g1_of_many_that_expect_one_seq_one_wins_and_no_number_is_lost(pai
     assert (await pair["us"].append(run_id, event())).first_seq == 4
 
 
+async def test_g1_runs_that_are_written_together_have_each_their_own_order(pair):
+    """Their appends share statements, and a race that one of them loses moves none of the others."""
+    runs = [await pair["eu"].new_run() for _ in range(6)]
+    sizes = [2, 1, 3] * 3
+    writing = {
+        (run_id, engine): engine_writes(pair[engine], run_id, engine, sizes)
+        for run_id in runs
+        for engine in ("eu", "us")
+    }
+    given = dict(zip(writing, await asyncio.gather(*writing.values()), strict=True))
+    for run_id in runs:
+        stands = [(each["engine"], each["counter"]) for each in (await pair["us"].read(run_id)).payloads]
+        assert {each: seq for seq, each in enumerate(stands)} == given[run_id, "eu"] | given[run_id, "us"]
+
+
 async def test_g1_a_stale_hint_does_not_break_the_order(pair):
     run_id = await pair["eu"].new_run()
     seqs = [(await pair["eu" if n % 2 else "us"].append(run_id, event())).first_seq for n in range(10)]

@@ -1,11 +1,13 @@
 """G3: a region serves from its own replica what is complete and verifies there, and else from the leader. A replica may be slow to help,
 never wrong; only the leader may say that something does not exist."""
 
+import asyncio
+
 import grpc
 import pytest
 from structlog.testing import capture_logs
 
-from api.wire import TIMEOUT_S, UNKNOWN_RUN, chain, event, events, refused
+from api.wire import SOON_S, TIMEOUT_S, UNKNOWN_RUN, chain, event, events, refused
 from guarantees.copies import DELETE_EVENT, FLIP_DIGEST, FLIP_RECORD, REWRITE
 from isoline.v1 import common_pb2 as pb
 from isoline.v1 import log_service_pb2 as log_pb
@@ -98,6 +100,23 @@ async def test_g3_a_seq_beyond_a_lagging_replica_is_not_said_to_be_outside_the_l
 
 
 @pytest.mark.topology
+async def test_g3_a_tail_in_any_region_gives_every_event_once_and_in_order(world):
+    run_id = await world["eu"].new_run(2)
+    tails = [world[region].tail(run_id, stop_at_terminal=True) for region in ("eu", "us", "ap")]
+    following = [asyncio.ensure_future(follow(tail)) for tail in tails]
+    for n in range(10):
+        await asyncio.gather(world["us"].append(run_id, event({"n": n})), world["eu"].append(run_id, event({"n": n})))
+    await world["ap"].append(run_id, event({"outputs": {}}, "run.completed"))
+    records = (await world["eu"].read(run_id)).records
+    assert len(records) == 23
+    assert await asyncio.gather(*following) == [records] * 3
+
+
+async def follow(tail):
+    return [record async for step in tail for record in step.page.records]
+
+
+@pytest.mark.topology
 async def test_g3_with_the_leader_down_known_ranges_are_still_served(world):
     run_id = await world["eu"].new_run(20)
     records = (await world["eu"].read(run_id)).records
@@ -117,6 +136,7 @@ async def test_g3_with_the_leader_down_the_newest_local_head_is_tagged_stale(wor
     assert (found.run.head.seq, pb.Source.Name(found.source)) == (2, "SOURCE_STALE")
     for answer in (await world["us"].state(run_id), await world["us"].prefix(run_id)):
         assert pb.Source.Name(answer.source) == "SOURCE_STALE"
+    assert (await world["us"].read(run_id)).sources == ["STALE"]
 
 
 @pytest.mark.topology
@@ -162,24 +182,31 @@ async def test_g3_with_the_leader_down_a_tail_beyond_the_replica_is_not_said_to_
 
 
 @pytest.mark.topology
-async def test_g3_with_the_leader_down_writes_are_refused_as_unavailable_or_unknown(world):
+@pytest.mark.parametrize(
+    "write",
+    [
+        lambda world, run_id: world["us"].append(run_id, event(), timeout_s=SOON_S),
+        lambda world, run_id: world["eu"].create(timeout_s=SOON_S),
+        lambda world, run_id: world["us"].fork(run_id, 0, timeout_s=SOON_S),
+    ],
+    ids=["append", "create", "fork"],
+)
+async def test_g3_with_the_leader_down_writes_are_refused_as_unavailable_or_unknown(world, early, write):
     run_id = await world["eu"].new_run(1)
     world.caught_up()
     world.cluster.kill("primary")
-    for call in (
-        world["us"].append(run_id, event(), timeout_s=1),
-        world["eu"].create(timeout_s=1),
-        world["us"].fork(run_id, 0, timeout_s=1),
-    ):
-        told = await refused(call)
-        assert told.code is grpc.StatusCode.UNAVAILABLE
-        assert told.reason in {"STORE_UNAVAILABLE", "OUTCOME_UNKNOWN"}
+    told = await refused(write(world, run_id))
+    assert told.code is grpc.StatusCode.UNAVAILABLE
+    assert told.reason in {"STORE_UNAVAILABLE", "OUTCOME_UNKNOWN"}
+
+
+@pytest.mark.topology
+async def test_g3_with_the_leader_back_writes_go_on(world):
+    run_id = await world["eu"].new_run(1)
+    world.cluster.kill("primary")
+    appending = asyncio.ensure_future(world["us"].append(run_id, event(), expected_seq=1))
     world.cluster.restart("primary")
-
-    async def appended():
-        return await world["us"].append(run_id, event(), expected_seq=1)
-
-    assert (await appended()).last.seq == 1
+    assert (await appending).last.seq == 1
 
 
 # -- a replica that is damaged -------------------------------------------------------------------------------------------------------

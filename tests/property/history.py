@@ -21,14 +21,15 @@ from property.traffic import Branch, Burst, Deed, Follow, Read, Rivals, Twins, W
 from property.world import PATIENCE_S, REGIONS, STANDBYS, World
 
 T = TypeVar("T")
-HASTE_S: Final = 0.3
+HASTE_S: Final = 0.2
 """A caller that does not wait for an outage to end."""
 NEAR_S: Final = 1.0
 TRIES_MAX: Final = 12
 """Tries until a doubt is resolved."""
 
 
-Meanwhile: TypeAlias = Callable[[], Awaitable[None]]
+Disturbance: TypeAlias = Callable[[Callable[[], Awaitable[None]]], Awaitable[None]]
+"""Takes something down and brings it back; it is told what to do meanwhile."""
 
 
 def new_id() -> str:
@@ -187,9 +188,7 @@ class History:
         """Do everything at the same time."""
         await asyncio.gather(*self._begin(deeds))
 
-    async def race_through(
-        self, deeds: Sequence[Deed], disturb: Callable[[Meanwhile], Awaitable[None]], *, spare: str = ""
-    ) -> None:
+    async def race_through(self, deeds: Sequence[Deed], disturb: Disturbance, *, spare: str = "") -> None:
         """Do everything while something goes down and comes back. Meanwhile all is read from the replicas, but not from ``spare``."""
         self._outage = True
         under_way = [asyncio.ensure_future(deed) for deed in self._begin(deeds)]
@@ -400,6 +399,18 @@ class History:
             await self.append(self._new_append(log, ["note"]), writer)
         await tailing
 
+    async def heads(self) -> None:
+        """What a region says about every run without reading it."""
+        region = pick(REGIONS, self._turn)
+        for log in self.logs:
+            info = await self._heard(log, region, self.world.client(region).run(log.run_id).info())
+            prove("chain", info.head == log.position(log.next_seq - 1), f"{log}: {region} says its head is {info.head}")
+            prove(
+                "refusal",
+                info.terminal_seq == log.terminal_seq,
+                f"{log}: {region} says it ended at {info.terminal_seq}",
+            )
+
     # -- judging -----------------------------------------------------------------------------------------------------------------------
 
     async def settle(self) -> None:
@@ -427,6 +438,7 @@ class History:
         """At the end: every run, whole, from every region and from the database itself."""
         await self.world.catch_up()
         await asyncio.gather(*(self._audit_from(log, region) for log in self.logs for region in REGIONS))
+        await self.heads()
         await self.settle()
         await self._audit_rows()
 
@@ -434,9 +446,6 @@ class History:
         await self.read(log, region, 0, None, "latest")
         await self.read(log, region, 0, None, "local", whole=True)
         await self.state(log, region, None, "latest")
-        info = await self.world.client(region).run(log.run_id).info()
-        prove("chain", info.head == log.position(log.next_seq - 1), f"{log}: {region} says its head is {info.head}")
-        prove("refusal", info.terminal_seq == log.terminal_seq, f"{log}: {region} says it ended at {info.terminal_seq}")
 
     async def _audit_rows(self) -> None:
         """No row beyond the acknowledged ones, also where no read would find it."""
@@ -552,8 +561,8 @@ def _changed(append: Append, how: str, other: Log) -> Append:
             return _another(
                 append, events=(NewEvent(first.type, first.payload_bytes, causation_id="a-cause-of-its-own"), *rest)
             )
-        case "more":
-            return _another(append, events=(*append.events, *events.make(["note"])))
+        case "number":
+            return _another(append, events=append.events[:-1] if rest else (first, *events.make(["note"])))
         case "expected":
             return _another(append, expected_seq=append.log.next_seq if append.expected_seq is None else None)
         case "engine":
@@ -568,4 +577,4 @@ def _another(append: Append, **fields: Any) -> Append:
     return replace(append, answer=None, regions=set(), **fields)
 
 
-CHANGES: Final = ("payload", "type", "causation", "more", "expected", "engine", "run")
+CHANGES: Final = ("payload", "type", "causation", "number", "expected", "engine", "run")

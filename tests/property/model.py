@@ -142,6 +142,7 @@ class Log:
         self._records: list[bytes] = []
         self._digests: list[bytes] = []
         self._engines_seen: dict[str, int] = {}
+        self._state = (-1, b"")
 
     def __repr__(self) -> str:
         return self.name
@@ -182,8 +183,10 @@ class Log:
         return Position(seq, self.digest(seq))
 
     def state(self, at_seq: int) -> bytes:
-        """The canonical state of ``[0, at_seq)``."""
-        return fold(self.owner(seq)._event(seq) for seq in range(at_seq))
+        """The canonical state of ``[0, at_seq)``. Asked of every region, so the newest is kept."""
+        if self._state[0] != at_seq:
+            self._state = at_seq, fold(self.owner(seq)._event(seq) for seq in range(at_seq))
+        return self._state[1]
 
     def _event(self, seq: int) -> NewEvent:
         append, place = self._given[seq]
@@ -325,14 +328,10 @@ class Log:
         )
 
     def prove_state(self, state: State, region: str) -> None:
-        where = f"{self}: the state at {state.at_seq} from {region}"
-        prove(
-            "state",
-            state.canonical == self.state(state.at_seq),
-            f"{where} is {state.canonical!r}, not {self.state(state.at_seq)!r}",
-        )
-        prove("state", state.digest == sha256(state.canonical).digest(), f"{where} has not its digest")
-        prove("chain", state.prefix_digest == self.digest(state.at_seq - 1), f"{where} is of another prefix")
+        where, due = f"{self}: the state at {state.at_seq} from {region}", self.state(state.at_seq)
+        prove("state", state.canonical == due, where, "is", state.canonical, "not", due)
+        prove("state", state.digest == sha256(state.canonical).digest(), where, "has not its digest")
+        prove("chain", state.prefix_digest == self.digest(state.at_seq - 1), where, "is of another prefix")
 
 
 def _content(event: pb.Event) -> tuple[object, ...]:

@@ -137,8 +137,12 @@ class World:
         finally:
             await asyncio.to_thread(self._process.start)
 
-    async def restart_database(self, name: str, *, kill: bool, meanwhile: Callable[[], Awaitable[None]]) -> None:
-        """End the primary or a standby, by SIGKILL or in order, and start it again. A standby that starts again does not lag."""
+    async def restart_database(self, name: str, kill: bool, meanwhile: Callable[[], Awaitable[None]]) -> None:
+        """End the primary or a standby, by SIGKILL or in order, and start it again.
+
+        A standby that starts again does not lag. One whose replay is paused does not connect to a new primary before it goes on; were all
+        of them paused, commits would wait for ever.
+        """
         if kill:
             await asyncio.to_thread(self.cluster.kill, name)
         try:
@@ -146,6 +150,9 @@ class World:
         finally:
             await asyncio.to_thread(self.cluster.restart, name)
             self.lagging.discard(name)
+        if name == "primary":
+            for lagging in sorted(self.lagging):
+                await self.resume_replay(lagging)
 
     async def pause_replay(self, name: str) -> None:
         await asyncio.to_thread(self.cluster.pause_replay, name)

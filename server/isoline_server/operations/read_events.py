@@ -1,7 +1,7 @@
 """Read a range of events, and the digest of a prefix. The work is the ladder's (``reading``); here is what the calls ask for."""
 
 from collections.abc import AsyncGenerator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from isoline_server.domain.ids import RunId
 from isoline_server.domain.run import MARK_START, Freshness, Mark, Source
@@ -20,7 +20,10 @@ class ReadCommand:
 
 
 async def read_events(reading: Reading, command: ReadCommand) -> AsyncGenerator[Page]:
-    """Yield verified pages; one empty page when the range is empty, so that the caller learns the position. An empty run reads empty."""
+    """Yield verified pages; one empty page when the range is empty, so that the caller learns the position. An empty run reads empty.
+
+    Pages up to a head that may be behind are tagged so, wherever their bytes were read.
+    """
     run, until_seq, source = await reading.run_reaching(command.run_id, command.until_seq, command.freshness)
     if command.from_seq > until_seq:
         asked = SeqAsked("from_seq", command.from_seq)
@@ -33,7 +36,7 @@ async def read_events(reading: Reading, command: ReadCommand) -> AsyncGenerator[
         yield Page(records=(), before=mark, last=mark, source=source)
         return
     async for page in reading.pages(run, command.from_seq, until_seq):
-        yield page
+        yield page if source is not Source.STALE else replace(page, source=source)
 
 
 async def prefix_mark(

@@ -63,8 +63,8 @@ class _Held:
 class Database:
     """Connections to one database in one role, at most ``size`` at a time. ``is_cockroach`` is set by whoever met it first."""
 
-    def __init__(self, url: str, *, role: Role, size: int, follower_reads: bool = False) -> None:
-        self._engine = _engine(url, role, follower_reads=follower_reads)
+    def __init__(self, url: str, *, role: Role, size: int, cockroach_cluster: bool = False) -> None:
+        self._engine = _engine(url, role, cockroach_cluster=cockroach_cluster)
         self._role = role
         self._slots = asyncio.Semaphore(size)
         self._idle: list[_Held] = []
@@ -197,22 +197,20 @@ def _meaning(error: psycopg.Error, role: Role, *, broken: bool) -> Exception:
     return error
 
 
-def _engine(url: str, role: Role, *, follower_reads: bool) -> AsyncEngine:
-    # Standbys refuse SERIALIZABLE, so it is asked for by the writer's sessions only, never in the server's configuration.
-    options = (
-        "-c default_transaction_isolation=serializable"
-        if role is Role.WRITER
-        else "-c default_transaction_read_only=on"
-    )
-    if follower_reads:
-        options += f" -c {cockroach.follower_reads_session()}"
+def _engine(url: str, role: Role, *, cockroach_cluster: bool) -> AsyncEngine:
+    options = [] if role is Role.WRITER else ["default_transaction_read_only=on"]
+    if not cockroach_cluster:
+        # Rows are found by key. A plan made while a table was small must not scan it for as long as the connection lives.
+        options.append("enable_seqscan=off")
+    elif role is Role.LOCAL:
+        options.append(cockroach.follower_reads_session())
     return create_async_engine(
         url,
         isolation_level="AUTOCOMMIT",
         # Connections are held by Database and given up by it: a second pool underneath would only hide broken ones.
         poolclass=NullPool,
         connect_args={
-            "options": options,
+            "options": " ".join(f"-c {option}" for option in options),
             "application_name": f"isoline-{role.value}",
             "connect_timeout": CONNECT_TIMEOUT_S,
             "keepalives_idle": 5,
