@@ -68,7 +68,7 @@ class Settings(BaseSettings):
     leader_region: str = ""
     regions: dict[RegionCode, RegionSettings] = Field(min_length=1)
     api_keys: tuple[ApiKey, ...] = ()
-    append_lanes: int = Field(default=2, ge=1, le=64)
+    append_lanes: int = Field(default=1, ge=1, le=64)
     reader_connections: int = Field(default=8, ge=1, le=512)
     local_deadline_ms: int = Field(default=250, ge=1)
     drain_grace_s: float = Field(default=10.0, ge=0)

@@ -17,7 +17,6 @@ from isoline.v1 import common_pb2 as pb
 from isoline.v1 import host_service_pb2_grpc as host_grpc
 from isoline.v1 import log_service_pb2 as log_pb
 from isoline.v1 import log_service_pb2_grpc as log_grpc
-
 from isoline_server.api import calls
 
 CHAIN_START = sha256(b"isoline.v1 digest chain").digest()

@@ -236,11 +236,12 @@ async def test_a_head_that_always_moves_first_is_at_most_contended(failing):
     assert (await failing.other.head(run_id)).seq == -1
 
 
-async def test_contention_between_two_servers_never_reaches_the_callers_without_expectations(failing):
+async def test_races_between_two_servers_do_not_reach_callers_that_expect_no_seq(failing):
+    """Each server loses at most as many races as the other has appends, which here is below the bound."""
     run_id = await failing.wire.new_run()
     calls = [
         wire.append(run_id, event({"n": n}), request_id=request_id())
-        for n in range(40)
+        for n in range(limits.APPEND_RETRY_MAX - 2)
         for wire in (failing.wire, failing.other)
     ]
-    assert sorted(answer.first_seq for answer in await asyncio.gather(*calls)) == list(range(80))
+    assert sorted(answer.first_seq for answer in await asyncio.gather(*calls)) == list(range(len(calls)))

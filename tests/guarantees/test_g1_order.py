@@ -4,7 +4,8 @@ import asyncio
 
 import grpc
 
-from api.wire import event, events, refused, request_id
+from api.wire import event, events, refusal_of, refused, request_id
+from grpc import aio
 from isoline.v1 import log_service_pb2 as log_pb
 
 
@@ -13,10 +14,21 @@ async def engine_writes(wire, run_id, engine, sizes):
     given, counter = {}, 1
     for size in sizes:
         batch = [event({"engine": engine, "counter": counter + place}) for place in range(size)]
-        answer = await wire.append(run_id, *batch, engine=engine, engine_seq=counter)
+        answer = await persistently(wire, run_id, batch, {"engine": engine, "engine_seq": counter})
         given.update({(engine, counter + place): answer.first_seq + place for place in range(size)})
         counter += size
     return given
+
+
+async def persistently(wire, run_id, batch, fields):
+    """Append, and again with the same request id when the head was too contended: that is allowed, and does nothing."""
+    fields = {"request_id": request_id(), **fields}
+    while True:
+        try:
+            return await wire.append(run_id, *batch, **fields)
+        except aio.AioRpcError as error:
+            if refusal_of(error).reason != "HEAD_CONTENDED":
+                raise
 
 
 async def several_engines_write(pair):

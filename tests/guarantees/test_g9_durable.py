@@ -9,7 +9,7 @@ import grpc
 import pytest
 from grpc import aio
 
-from api.wire import Wire, event, events, request_id, wire_to
+from api.wire import Wire, event, events, refusal_of, request_id, wire_to
 from guarantees.conftest import serve
 from isoline.v1 import common_pb2 as pb
 from isoline_server.embedded import EmbeddedCluster
@@ -44,7 +44,7 @@ class Engine:
                 try:
                     return (await wire.append(self.run_id, new, timeout_s=5, **again)).first_seq
                 except aio.AioRpcError as error:
-                    if error.code() not in LATER:
+                    if error.code() not in LATER and refusal_of(error).reason != "HEAD_CONTENDED":
                         raise
             await asyncio.sleep(0)
 

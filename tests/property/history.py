@@ -162,12 +162,14 @@ class History:
             raise
         return pages
 
-    async def _heard(self, log: Log, region: str, question: Awaitable[T]) -> T:
-        """The answer to what must be answered, for it is in the log."""
+    async def _heard(self, log: Log, region: str, question: Awaitable[T]) -> T | None:
+        """The answer to what must be answered, for it is in the log. A refusal is judged when the step is over: it may have a cause."""
         try:
             return await question
         except IsolineError as error:
-            raise Broken(f"same prefix: {log}: {region} refuses what is in the log: {error!r}") from error
+            refusal = f"same prefix: {log}: {region} refuses what is in the log: {error!r}"
+            self._judgements.append(lambda: _break(refusal))
+            return None
 
     def _hear(self, log: Log, seen: Seen) -> None:
         self.counts.update(f"read {page.source} in {seen.region}" for page in seen.pages)
@@ -465,6 +467,10 @@ class History:
 
 
 # -- what may be refused, and what a new run is ----------------------------------------------------------------------------------------
+
+
+def _break(text: str) -> None:
+    raise Broken(text)
 
 
 def _guarantee(kinds: tuple[type[IsolineError], ...]) -> str:

@@ -11,14 +11,15 @@ PostgreSQL primary with two hot standbys and three region servers, one of them a
 
       HYPOTHESIS_PROFILE=long python -m pytest tests/property
 
-A failure prints its steps and a ``@reproduce_failure(…)`` line. Put that line above ``machine`` in the test to run this history again; as
-threads and processes race, it may take more than one run to fail again.
+A failure tells its steps, and mostly a ``@reproduce_failure(…)`` line: put it above ``machine`` in ``check_histories`` to run the history
+again. As threads and processes race, it may take more than one run to fail again.
 """
 
+import inspect
 import os
 import random
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterable, Iterator
+from collections.abc import Callable, Coroutine, Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -26,6 +27,7 @@ from typing import Any
 import pytest
 from hypothesis import Phase, event, seed, settings
 from hypothesis import strategies as st
+from hypothesis.errors import Flaky
 from hypothesis.stateful import (
     RuleBasedStateMachine,
     initialize,
@@ -90,7 +92,7 @@ STANDBY = st.sampled_from(STANDBYS)
 class LogMachine(RuleBasedStateMachine):
     """Rules carry out one step each; the one invariant judges it. Which rules may run never depends on how a race ended."""
 
-    def __init__(self, world: World, profile: Profile, tally: Counter[str]) -> None:
+    def __init__(self, world: World, profile: Profile, tally: Counter[str], failures: list[BaseException]) -> None:
         super().__init__()
         world.heal()
         self.history = History(world)
@@ -100,16 +102,22 @@ class LogMachine(RuleBasedStateMachine):
         self._many_left = 1
         self._makings_left = RUNS_MAX
         self._failed = False
+        self._failures = failures
+        self._steps: list[str] = []
 
-    def _do(self, name: str, work: Awaitable[None]) -> None:
+    def _do(self, name: str, work: Coroutine[Any, Any, None]) -> None:
         self._tally[name] += 1
+        given = {key: value for key, value in inspect.getcoroutinelocals(work).items() if key != "self"}
+        self._steps.append(f"{name}: {', '.join(f'{key}={value!r}' for key, value in given.items())}")
         self._run(work)
 
-    def _run(self, work: Any) -> None:
+    def _run(self, work: Coroutine[Any, Any, None]) -> None:
         try:
             self._world.run(work)
-        except BaseException:
+        except BaseException as error:
             self._failed = True
+            error.add_note("\n".join(["this history was:", *self._steps]))
+            self._failures.append(error)
             raise
 
     # -- making runs -------------------------------------------------------------------------------------------------------------------
@@ -282,14 +290,18 @@ def world(topology: EmbeddedCluster) -> Iterator[World]:
 
 
 def check_histories(world: World, profile: Profile) -> Counter[str]:
-    """Let hypothesis draw histories; tell what they were about."""
+    """Let hypothesis draw histories; tell what they were about. Raise what failed first, also when it does not fail alike again."""
     tally: Counter[str] = Counter()
+    failures: list[BaseException] = []
 
     def machine() -> LogMachine:
-        return LogMachine(world, profile, tally)
+        return LogMachine(world, profile, tally, failures)
 
     for number in profile.seeds():
-        run_state_machine_as_test(seed(number)(machine), settings=profile.settings)
+        try:
+            run_state_machine_as_test(seed(number)(machine), settings=profile.settings)
+        except Flaky as error:
+            raise failures[0] from error
     return tally
 
 

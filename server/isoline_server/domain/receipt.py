@@ -42,17 +42,23 @@ def append_keys(command: AppendCommand) -> tuple[bytes, ...]:
 def append_hash(command: AppendCommand) -> bytes:
     """The hash of everything an append asks for, but its request id."""
     expected = b"" if command.expected_seq is None else b"%d" % command.expected_seq
-    parts = [command.run_id.encode(), expected, command.engine.encode(), b"%d" % command.engine_seq]
+    parts = [_fields(command.run_id.encode(), expected, command.engine.encode(), b"%d" % command.engine_seq)]
     for content, causation_id in zip(command.contents, command.causation_ids, strict=True):
-        parts += (
+        what, node, payload, cause = (
             content.type.encode(),
             content.node_id.encode(),
-            b"%d %d" % (content.schema_version, content.engine_version),
             content.payload,
-            b"\0".join(pointer.encode() for pointer in content.masked),
             causation_id.encode(),
         )
-    return _hash(*parts)
+        parts.append(
+            b"%d:%b%d:%b%d %d:%d:%b%d:%b"
+            % (
+                *(len(what), what, len(node), node, content.schema_version, content.engine_version),
+                *(len(payload), payload, len(cause), cause),
+            )
+        )
+        parts.append(_fields(*[pointer.encode() for pointer in content.masked]) if content.masked else b";")
+    return sha256(b"".join(parts)).digest()
 
 
 def create_hash(workflow_id: str, tags: Iterable[str], home: str) -> bytes:
@@ -79,4 +85,9 @@ def receipt_region(key: bytes, homes: tuple[Region, ...]) -> Region:
 
 
 def _hash(*fields: bytes) -> bytes:
-    return sha256(b"".join(b"%d:%b" % (len(field), field) for field in fields)).digest()
+    return sha256(_fields(*fields)).digest()
+
+
+def _fields(*fields: bytes) -> bytes:
+    """Length before content, so that no two lists of fields look alike."""
+    return b"".join([b"%d:%b" % (len(field), field) for field in fields])

@@ -29,11 +29,12 @@ class SqlLogWriter:
         self._database = database
 
     async def append(self, region: Region, groups: Sequence[GroupWrite]) -> frozenset[RunId]:
-        single = _single(groups)
-        if single is not None:
-            rows = await self._write("append", append_single_sql(region), single)
-        else:
+        if len(groups) > 1:
             rows = await self._write("append", append_sql(region), append_params(groups))
+        elif _is_single(groups[0]):
+            rows = await self._write("append", append_single_sql(region), _single_params(groups[0]))
+        else:
+            rows = await self._write("append", append_group_sql(region), _group_params(groups[0]))
         return frozenset(cast("RunId", row[0]) for row in rows)
 
     async def load_heads(self, region: Region, run_ids: Sequence[RunId]) -> Mapping[RunId, Head]:
@@ -109,6 +110,35 @@ SELECT run_id FROM moved"""
 
 
 @functools.cache
+def append_group_sql(region: Region) -> str:
+    """``append_sql`` for one run: its events need no run and no seq of their own."""
+    r = region_literal(region)
+    return f"""
+WITH moved AS (
+  UPDATE runs SET head_seq = %(seq)b::BIGINT, head_digest = %(digest)b::BYTEA, head_bytes = %(end_byte)b::BIGINT,
+                  terminal_seq = %(terminal)b::BIGINT
+   WHERE region = {r} AND run_id = %(run_id)b::TEXT AND head_seq = %(old_seq)b::BIGINT AND head_digest = %(old_digest)b::BYTEA
+  RETURNING run_id
+), added AS (
+  INSERT INTO events (region, run_id, seq, record, digest, end_byte)
+  SELECT {r}, moved.run_id, %(old_seq)b::BIGINT + e.place, e.record, e.digest,
+         %(old_bytes)b::BIGINT + sum(octet_length(e.record)) OVER (ORDER BY e.place)
+    FROM moved, unnest(%(records)b::BYTEA[], %(digests)b::BYTEA[]) WITH ORDINALITY AS e(record, digest, place)
+), kept AS (
+  INSERT INTO receipts (region, key, request_hash, first_seq, last_seq, digest, created_at)
+  SELECT {r}, c.key, c.request_hash, c.first_seq, c.last_seq, c.digest, now()
+    FROM moved, unnest(%(keys)b::BYTEA[], %(hashes)b::BYTEA[], %(firsts)b::BIGINT[], %(lasts)b::BIGINT[], %(receipt_digests)b::BYTEA[])
+      AS c(key, request_hash, first_seq, last_seq, digest)
+), counted AS (
+  INSERT INTO engines (region, run_id, engine, last_engine_seq)
+  SELECT {r}, moved.run_id, n.engine, n.last_engine_seq
+    FROM moved, unnest(%(engines)b::TEXT[], %(engine_seqs)b::BIGINT[]) AS n(engine, last_engine_seq)
+  ON CONFLICT (region, run_id, engine) DO UPDATE SET last_engine_seq = excluded.last_engine_seq
+)
+SELECT run_id FROM moved"""
+
+
+@functools.cache
 def append_sql(region: Region) -> str:
     """Compare-and-set of every head, then the events, receipts and engine counters of the runs that moved. Returns their ids."""
     r = region_literal(region)
@@ -142,14 +172,38 @@ WITH moved AS (
 SELECT run_id FROM moved"""
 
 
-def _single(groups: Sequence[GroupWrite]) -> dict[str, Any] | None:
-    """The parameters of ``append_single_sql``, when the groups are one append of that kind."""
-    if len(groups) != 1:
-        return None
-    (group,) = groups
-    if len(group.records) != 1 or len(group.receipts) != 1 or group.engines:
-        return None
+def _is_single(group: GroupWrite) -> bool:
+    return len(group.records) == 1 and len(group.receipts) == 1 and not group.engines
+
+
+def _single_params(group: GroupWrite) -> dict[str, Any]:
     (receipt,) = group.receipts
+    return {
+        **_head_params(group),
+        "record": group.records[0],
+        "key": receipt.key,
+        "request_hash": receipt.request_hash,
+    }
+
+
+def _group_params(group: GroupWrite) -> dict[str, Any]:
+    return {
+        **_head_params(group),
+        "old_seq": group.previous.seq,
+        "old_bytes": group.previous.record_bytes,
+        "records": group.records,
+        "digests": group.digests,
+        "keys": [receipt.key for receipt in group.receipts],
+        "hashes": [receipt.request_hash for receipt in group.receipts],
+        "firsts": [receipt.first_seq for receipt in group.receipts],
+        "lasts": [receipt.last_seq for receipt in group.receipts],
+        "receipt_digests": [receipt.digest for receipt in group.receipts],
+        "engines": list(group.engines),
+        "engine_seqs": list(group.engines.values()),
+    }
+
+
+def _head_params(group: GroupWrite) -> dict[str, Any]:
     return {
         "run_id": group.run_id,
         "seq": group.head.seq,
@@ -157,9 +211,6 @@ def _single(groups: Sequence[GroupWrite]) -> dict[str, Any] | None:
         "digest": group.head.digest,
         "end_byte": group.head.record_bytes,
         "terminal": group.head.terminal_seq,
-        "record": group.records[0],
-        "key": receipt.key,
-        "request_hash": receipt.request_hash,
     }
 
 

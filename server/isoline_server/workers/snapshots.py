@@ -10,32 +10,45 @@ from isoline_server.domain.errors import IsolineError
 from isoline_server.domain.ids import RunId
 from isoline_server.operations.get_state import StateReader, snapshot_is_due
 
-QUEUE_MAX = 1_000
+RUNS_MAX = 1_000
+SETTLE_S = 1.0
+"""How long a snapshot that is due waits for the next one: a burst of appends is folded once, behind it, not beside it."""
+
 log = structlog.get_logger(__name__)
 
 
 class SnapshotKeeper:
-    """One task that makes the snapshots that are due, one after the other."""
+    """One task that makes the snapshots that are due, one run after the other."""
 
-    def __init__(self, states: StateReader) -> None:
+    def __init__(self, states: StateReader, settle_s: float = SETTLE_S) -> None:
         self._states = states
-        self._due: asyncio.Queue[tuple[RunId, int]] = asyncio.Queue(QUEUE_MAX)
-        self._seen: dict[RunId, int] = {}
+        self._settle_s = settle_s
+        self._heads: dict[RunId, int] = {}
+        self._due: dict[RunId, int] = {}
+        self._wake = asyncio.Event()
 
     def notify(self, moved: Iterable[tuple[RunId, int]]) -> None:
         """Note which heads have completed a snapshot distance."""
         for run_id, head_seq in moved:
-            if snapshot_is_due(self._seen.get(run_id, head_seq - 1), head_seq) and not self._due.full():
-                self._due.put_nowait((run_id, head_seq + 1))
-            if len(self._seen) > QUEUE_MAX:
-                self._seen.clear()
-            self._seen[run_id] = head_seq
+            if snapshot_is_due(self._heads.get(run_id, head_seq - 1), head_seq) and len(self._due) < RUNS_MAX:
+                self._due[run_id] = head_seq + 1
+                self._wake.set()
+            if len(self._heads) > RUNS_MAX:
+                self._heads.clear()
+            self._heads[run_id] = head_seq
 
     async def run(self) -> None:
         """Make snapshots until cancelled."""
         while True:
-            run_id, seq = await self._due.get()
-            try:
-                await self._states.snapshot_up_to(run_id, seq)
-            except IsolineError as error:
-                log.warning("snapshot not made", run_id=run_id, seq=seq, error=str(error))
+            await self._wake.wait()
+            await asyncio.sleep(self._settle_s)
+            self._wake.clear()
+            due, self._due = self._due, {}
+            for run_id, seq in due.items():
+                await self._keep(run_id, seq)
+
+    async def _keep(self, run_id: RunId, seq: int) -> None:
+        try:
+            await self._states.snapshot_up_to(run_id, seq)
+        except IsolineError as error:
+            log.warning("snapshot not made", run_id=run_id, seq=seq, error=str(error))
