@@ -162,13 +162,20 @@ class History:
             raise
         return pages
 
-    async def _heard(self, log: Log, region: str, question: Awaitable[T]) -> T | None:
-        """The answer to what must be answered, for it is in the log. A refusal is judged when the step is over: it may have a cause."""
+    async def _answered(self, log: Log, region: str, question: Awaitable[T]) -> T:
+        """The answer to what must be answered, for it is in the log."""
         try:
             return await question
         except IsolineError as error:
-            refusal = f"same prefix: {log}: {region} refuses what is in the log: {error!r}"
-            self._judgements.append(lambda: _break(refusal))
+            raise Broken(f"same prefix: {log}: {region} refuses what is in the log: {error!r}") from error
+
+    async def _heard(self, log: Log, region: str, stream: Awaitable[T]) -> T | None:
+        """As ``_answered``, but a refusal is judged only when the step is over: among what else happened its cause may be found."""
+        try:
+            return await self._answered(log, region, stream)
+        except Broken as broken:
+            text = str(broken)
+            self._judgements.append(lambda: _break(text))
             return None
 
     def _hear(self, log: Log, seen: Seen) -> None:
@@ -179,8 +186,8 @@ class History:
     async def state(self, log: Log, region: str, at_seq: int | None, freshness: Any) -> None:
         """The state and the recomputed digest of one prefix."""
         handle = self.world.client(region).run(log.run_id)
-        state = await self._heard(log, region, handle.state(at_seq, freshness=freshness))
-        prefix = await self._heard(log, region, handle.prefix(state.at_seq, recompute=True, freshness=freshness))
+        state = await self._answered(log, region, handle.state(at_seq, freshness=freshness))
+        prefix = await self._answered(log, region, handle.prefix(state.at_seq, recompute=True, freshness=freshness))
         self._judgements.append(lambda: _prove_state(log, region, at_seq, freshness, state, prefix.last))
         self.counts["states"] += 1
 
@@ -405,7 +412,7 @@ class History:
         """What a region says about every run without reading it."""
         region = pick(REGIONS, self._turn)
         for log in self.logs:
-            info = await self._heard(log, region, self.world.client(region).run(log.run_id).info())
+            info = await self._answered(log, region, self.world.client(region).run(log.run_id).info())
             prove("chain", info.head == log.position(log.next_seq - 1), f"{log}: {region} says its head is {info.head}")
             prove(
                 "refusal",
@@ -419,12 +426,13 @@ class History:
         """Judge the step that is over, and see with what bytes the new events stand. Each time another region is asked."""
         region = pick(REGIONS, self._turn)
         self._turn += 1
-        for log in self.logs:  # parents stand before their forks
-            if log in self._touched:
-                if log in self._new:
-                    _prove_made(log, self._new.pop(log))
-                log.prove_dense()
-                await self._absorb(log, region)
+        touched = [log for log in self.logs if log in self._touched]  # parents stand before their forks
+        for log in touched:
+            log.prove_dense()
+        for log in touched:
+            if log in self._new:
+                _prove_made(log, self._new.pop(log))
+            await self._absorb(log, region)
         judgements, self._judgements = self._judgements, []
         self._touched.clear()
         for judge in judgements:
@@ -432,7 +440,7 @@ class History:
 
     async def _absorb(self, log: Log, region: str) -> None:
         stream = self.world.client(region).run(log.run_id).read_pages(log.seen_seq)
-        pages = await self._heard(log, region, self._listen(stream, lambda _: False))
+        pages = await self._answered(log, region, self._listen(stream, lambda _: False))
         assert pages is not None
         log.absorb(Seen(region=region, from_seq=log.seen_seq, pages=pages))
 

@@ -18,6 +18,7 @@ Each proof names what it proves, so that a failure says which guarantee fell:
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
+from itertools import accumulate
 from typing import Any, Final
 
 from isoline.v1 import common_pb2 as pb
@@ -235,33 +236,29 @@ class Log:
 
     def absorb(self, seen: Seen) -> None:
         """Take the records behind ``seen_seq``, read to the end: everything that was acknowledged is there, and nothing else."""
+        where = f"{self}: {seen.region}"
         for page in seen.pages:
+            prove("chain", page.before == self.position(self.seen_seq - 1), where, "extends", page.before)
+            digests = list(accumulate(page.records, _extended, initial=page.before.digest))
             prove(
-                "chain", page.before == self.position(self.seen_seq - 1), f"{self}: {seen.region} extends {page.before}"
+                "chain", page.last == (self.seen_seq + len(page.records) - 1, digests[-1]), where, "ends at", page.last
             )
-            for record in page.records:
-                self._prove_sent(seen.region, record)
-                self._digests.append(sha256(self.digest(self.seen_seq - 1) + record).digest())
+            for record, digest in zip(page.records, digests[1:], strict=True):
+                self._prove_sent(seen.region, record, digest)
                 self._records.append(record)
-                self._prove_told(seen.region)
-            prove(
-                "chain",
-                page.last == self.position(self.seen_seq - 1),
-                f"{self}: {seen.region} ends a page at {page.last}",
-            )
+                self._digests.append(digest)
         prove(
-            "exactly once",
-            self.seen_seq == self.next_seq,
-            f"{self}: {seen.region} has [0, {self.seen_seq}) of [0, {self.next_seq})",
+            "exactly once", self.seen_seq == self.next_seq, where, f"has [0, {self.seen_seq}) of [0, {self.next_seq})"
         )
 
-    def _prove_sent(self, region: str, record: bytes) -> None:
+    def _prove_sent(self, region: str, record: bytes, digest: bytes) -> None:
         seq, event = self.seen_seq, pb.Event.FromString(record)
         where = f"{self}: seq {seq}, read from {region},"
         prove("exactly once", seq in self._given, where, "is no acknowledged event:", event)
         append, place = self._given[seq]
         prove("exactly once", _content(event) == _sent(append.events[place]), where, "is not what was sent:", event)
         prove("exactly once", event.stamp.region in append.regions, f"{where} was accepted in {event.stamp.region}")
+        prove("chain", self._told.get(seq, digest) == digest, where, "was acknowledged with another digest")
         prove("refusal", not self._ended_before(seq, event), where, "may not stand behind the terminal event:", event)
         if event.stamp.engine:
             expected = (append.engine, self._engines_seen.get(append.engine, 0) + 1)
@@ -275,15 +272,6 @@ class Log:
     def _ended_before(self, seq: int, event: pb.Event) -> bool:
         ended = self.terminal_seq
         return ended is not None and ended < seq and event.content.type in FORBIDDEN_BEHIND_THE_END
-
-    def _prove_told(self, region: str) -> None:
-        seq = self.seen_seq - 1
-        told = self._told.get(seq, self.digest(seq))
-        prove(
-            "chain",
-            told == self.digest(seq),
-            f"{self}: seq {seq} was acknowledged with another digest than {region}'s records have",
-        )
 
     # -- every later sight -------------------------------------------------------------------------------------------------------------
 
@@ -332,6 +320,10 @@ class Log:
         prove("state", state.canonical == due, where, "is", state.canonical, "not", due)
         prove("state", state.digest == sha256(state.canonical).digest(), where, "has not its digest")
         prove("chain", state.prefix_digest == self.digest(state.at_seq - 1), where, "is of another prefix")
+
+
+def _extended(digest: bytes, record: bytes) -> bytes:
+    return sha256(digest + record).digest()
 
 
 def _content(event: pb.Event) -> tuple[object, ...]:

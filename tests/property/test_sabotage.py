@@ -87,12 +87,14 @@ def write_twice(patch: pytest.MonkeyPatch) -> None:
 
 
 def flipped_byte_near(patch: pytest.MonkeyPatch) -> None:
-    """The replica's pages are served without a look at their chain, and one of their bytes is not what it was."""
+    """What the replica shows a second time has another byte, and nobody looks at its chain."""
     whole = sql_reader.SqlLogReader.page
+    shown: set[bytes] = set()
 
     async def flipped(self: Any, *args: Any, **bounds: Any) -> Any:
         page = await whole(self, *args, **bounds)
-        if self.source is Source.LEADER or not page.records:
+        if self.source is Source.LEADER or not page.records or page.records[-1] not in shown:
+            shown.update(page.records)
             return page
         *others, last = page.records
         return replace(page, records=[*others, last[:-1] + bytes([last[-1] ^ 1])])
@@ -205,7 +207,7 @@ SABOTAGES = (
     ),
     Sabotage("exactly once: an event twice", write_twice, ("exactly once",)),
     Sabotage("exactly once: other bytes", payload_spelled_again, ("exactly once",)),
-    Sabotage("region prefix: a flipped byte", flipped_byte_near, ("same prefix", "chain", "exactly once")),
+    Sabotage("region prefix: a flipped byte", flipped_byte_near, ("same prefix", "fork prefix")),
     Sabotage("region prefix: incomplete", stale_replica_taken_for_fresh, ("same prefix", "exactly once")),
     Sabotage("fork prefix: lineage too long", lineage_one_too_long, ("fork prefix",)),
     Sabotage("fork prefix: lineage too short", lineage_one_too_short, ("fork prefix",)),
@@ -228,18 +230,7 @@ def world(topology: EmbeddedCluster) -> Iterator[World]:
 @pytest.mark.parametrize("sabotage", SABOTAGES, ids=lambda sabotage: sabotage.what)
 def test_the_machine_notices(world: World, monkeypatch: pytest.MonkeyPatch, sabotage: Sabotage) -> None:
     sabotage.breaks(monkeypatch)
-    with pytest.raises(BaseException) as raised:
+    with pytest.raises(Broken) as noticed:
         check_histories(world, PROFILES["default"])
-    noticed = [str(error) for error in _leaves(raised.value) if isinstance(error, Broken)]
-    print(noticed)
-    assert any(text.startswith(sabotage.noticed_as) for text in noticed), (
-        f"noticed only as {list(_leaves(raised.value))!r}"
-    )
-
-
-def _leaves(error: BaseException) -> Iterator[BaseException]:
-    if isinstance(error, BaseExceptionGroup):
-        for inner in error.exceptions:
-            yield from _leaves(inner)
-    else:
-        yield error
+    print(f"noticed as {noticed.value}")
+    assert str(noticed.value).startswith(sabotage.noticed_as)
