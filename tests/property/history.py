@@ -36,6 +36,20 @@ def new_id() -> str:
     return secrets.token_hex(12)
 
 
+async def together(works: Sequence[Awaitable[T]]) -> list[T]:
+    """Do all at the same time. When one fails the others are given up, and its error is raised."""
+    tasks = [asyncio.ensure_future(work) for work in works]
+    await asyncio.wait(tasks, return_when=asyncio.FIRST_EXCEPTION)
+    for task in tasks:
+        task.cancel()
+    await asyncio.wait(tasks)
+    failed = [task.exception() for task in tasks if not task.cancelled()]
+    for error in failed:
+        if error is not None:
+            raise error
+    return [task.result() for task in tasks]
+
+
 class History:
     """The runs of one history. ``counts`` tell what happened, so that a test can say that it was not about nothing."""
 
@@ -160,6 +174,8 @@ class History:
             if self._outage:
                 return None
             raise
+        except TimeoutError as error:
+            raise Broken(f"same prefix: a stream ended neither itself nor with enough: {pages[-1:]}") from error
         return pages
 
     async def _answered(self, log: Log, region: str, question: Awaitable[T]) -> T:
@@ -195,22 +211,20 @@ class History:
 
     async def race(self, deeds: Sequence[Deed]) -> None:
         """Do everything at the same time."""
-        await asyncio.gather(*self._begin(deeds))
+        await together(self._begin(deeds))
 
     async def race_through(self, deeds: Sequence[Deed], disturb: Disturbance, *, spare: str = "") -> None:
         """Do everything while something goes down and comes back. Meanwhile all is read from the replicas, but not from ``spare``."""
         self._outage = True
-        under_way = [asyncio.ensure_future(deed) for deed in self._begin(deeds)]
+        under_way = asyncio.ensure_future(together(self._begin(deeds)))
         try:
             await asyncio.sleep(0.005)  # into the middle of it
             await disturb(lambda: self._read_everything_near(spare))
         finally:
-            heard = await asyncio.gather(*under_way, return_exceptions=True)
+            await asyncio.wait([under_way])
             self._outage = False
         self._touched |= set(self.logs)
-        for each in heard:
-            if isinstance(each, BaseException):
-                raise each
+        under_way.result()
 
     async def _read_everything_near(self, spare: str) -> None:
         """What the replicas hold is served, and is a prefix. A run that a lagging one does not show is out of reach without its leader."""
@@ -235,7 +249,7 @@ class History:
                 await self._burst(deed, log, engine)
             case Twins():
                 append = self._new_append(log, deed.kinds)
-                await asyncio.gather(*(self.append(append, region) for region in deed.regions))
+                await together([self.append(append, region) for region in deed.regions])
             case Rivals():
                 await self._rivals(deed, log)
             case Read():
@@ -264,8 +278,9 @@ class History:
         """Of two bodies under one id at most one stands; the other is refused for its id, whoever comes first."""
         rivals = [self._new_append(log, deed.kinds) for _ in deed.regions]
         rivals[1].request_id = rivals[0].request_id
-        sent = (self.carry_out(rival, region) for rival, region in zip(rivals, deed.regions, strict=True))
-        answers = await asyncio.gather(*sent)
+        answers = await together(
+            [self.carry_out(each, region) for each, region in zip(rivals, deed.regions, strict=True)]
+        )
         self._touched.add(log)
         won = [isinstance(answer, Appended) for answer in answers]
         prove("first answer", sum(won) <= 1, f"{log}: two bodies were taken under {rivals[0].request_id}")
@@ -402,11 +417,12 @@ class History:
         begins = log.next_seq
         if region in self.world.lagging:  # it would show them when it has caught up
             await self.world.resume_replay(region)
-        tailing = asyncio.ensure_future(self.follow(log, region, begins, begins + many))
+        await together([self.follow(log, region, begins, begins + many), self._write_soon(log, writer, many)])
+
+    async def _write_soon(self, log: Log, region: str, many: int) -> None:
         await asyncio.sleep(0.02)
         for _ in range(many):
-            await self.append(self._new_append(log, ["note"]), writer)
-        await tailing
+            await self.append(self._new_append(log, ["note"]), region)
 
     async def heads(self) -> None:
         """What a region says about every run without reading it."""
@@ -447,7 +463,7 @@ class History:
     async def audit(self) -> None:
         """At the end: every run, whole, from every region and from the database itself."""
         await self.world.catch_up()
-        await asyncio.gather(*(self._audit_from(log, region) for log in self.logs for region in REGIONS))
+        await together([self._audit_from(log, region) for log in self.logs for region in REGIONS])
         await self.heads()
         await self.settle()
         await self._audit_rows()
