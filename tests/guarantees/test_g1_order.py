@@ -3,9 +3,9 @@
 import asyncio
 
 import grpc
+from grpc import aio
 
 from api.wire import event, events, refusal_of, refused, request_id
-from grpc import aio
 from isoline.v1 import log_service_pb2 as log_pb
 
 

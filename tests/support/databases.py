@@ -1,4 +1,4 @@
-"""Databases for tests: one real PostgreSQL a session, one database a test made from a migrated template; a real CockroachDB where there is one."""
+"""Databases for tests: one real PostgreSQL a session, a database a test from a migrated template; a real CockroachDB where there is one."""
 
 import os
 from dataclasses import dataclass
