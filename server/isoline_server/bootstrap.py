@@ -147,6 +147,8 @@ class RegionServer:
         )
         self._grpc: GrpcServer | None = None
         self._background: list[asyncio.Task[None]] = []
+        self.failed = asyncio.Event()
+        """A task that must run as long as the server ended by an error: a defect. The server had better stop than look alive."""
 
     @property
     def address(self) -> str:
@@ -166,11 +168,13 @@ class RegionServer:
             tails=self._tails,
             reflect=self._settings.reflection,
         )
-        self._lanes.start()
+        lanes = self._lanes.start()
         self._background = [
             asyncio.create_task(self._tails.run(), name="tails"),
             asyncio.create_task(self._snapshots.run(), name="snapshots"),
         ]
+        for task in (*lanes, *self._background):
+            task.add_done_callback(self._task_ended)
         await self._grpc.start()
         log.info("serving", region=self.region, address=self.address, topology=self._settings.topology)
 
@@ -188,6 +192,12 @@ class RegionServer:
                 task.cancel()
             await asyncio.gather(*self._background, return_exceptions=True)
         log.info("stopped", region=self.region)
+
+    def _task_ended(self, task: asyncio.Task[None]) -> None:
+        error = None if task.cancelled() else task.exception()
+        if error is not None:
+            log.critical("a background task failed", task=task.get_name(), exc_info=error)
+            self.failed.set()
 
     async def _meet_database(self) -> None:
         """Learn what kind of database it is from whichever replica answers: a region that is cut off from the leader serves its own reads."""
@@ -247,9 +257,14 @@ async def _serve(settings: Settings, region: Region, on_ready: Callable[[str], N
         await server.start()
         if on_ready is not None:
             on_ready(server.address)
-        await stopping.wait()
+        waits = [asyncio.create_task(stopping.wait()), asyncio.create_task(server.failed.wait())]
+        await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+        for wait in waits:
+            wait.cancel()
     finally:
         await server.stop()
+    if server.failed.is_set():
+        raise RuntimeError("a background task of the server failed; its log says which")
 
 
 def set_up_logging(settings: Settings) -> None:

@@ -27,6 +27,7 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints, model_vali
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
 from isoline_server.api.credentials import ALL_SCOPES, Caller, Scope
+from isoline_server.domain.errors import InvalidField
 from isoline_server.domain.ids import Region, Tenant, check_region, check_tenant
 
 ANONYMOUS_TENANT = Tenant("local")
@@ -55,7 +56,10 @@ class ApiKey(BaseModel):
 
     @model_validator(mode="after")
     def _tenant_is_one(self) -> Self:
-        check_tenant(self.tenant)
+        try:
+            check_tenant(self.tenant)
+        except InvalidField as error:
+            raise ValueError(str(error)) from None
         return self
 
 

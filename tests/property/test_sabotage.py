@@ -1,5 +1,10 @@
 """Is the state machine any good? Each guarantee is broken here on purpose, one at a time, in the two servers of this process; the machine
-must notice, and name the guarantee. Runs in the ``long`` profile only: nothing here can fail because of a change of the product.
+must notice, and name the guarantee. Runs in the ``long`` profile only, for it tells about the tests and not about the product::
+
+    HYPOTHESIS_PROFILE=long python -m pytest -s tests/property/test_sabotage.py
+
+Where two lines hold one guarantee, breaking one of them breaks nothing: without the compare-and-set of the head, the key of ``events``
+still keeps the order. Then both are broken.
 """
 
 from collections.abc import Callable, Iterator
@@ -38,7 +43,7 @@ class Sabotage:
 
 
 def no_compare_and_set(patch: pytest.MonkeyPatch) -> None:
-    """The head moves whoever moved it before. The key of ``events`` would still hold, so that is broken too."""
+    """The head moves whoever moved it before, and of two events with one seq the second is dropped."""
     _without(patch, "append_sql", " AND runs.head_seq = g.old_seq AND runs.head_digest = g.old_digest")
     _without(patch, "append_single_sql", " AND head_seq = %(seq)b::BIGINT - 1 AND head_digest = %(old_digest)b::BYTEA")
 

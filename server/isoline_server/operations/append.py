@@ -17,11 +17,12 @@ class Lanes:
         self._lanes = lanes
         self._tasks: list[asyncio.Task[None]] = []
 
-    def start(self) -> None:
-        """Start every lane's task. A lane that ends by an error is a defect and takes the server down with it."""
+    def start(self) -> list[asyncio.Task[None]]:
+        """Start every lane's task and return them: a lane that ends by an error is a defect, and whoever started it must notice."""
         self._tasks = [
             asyncio.create_task(lane.run(), name="append-lane") for lanes in self._lanes.values() for lane in lanes
         ]
+        return self._tasks
 
     async def close(self, grace_s: float) -> None:
         """Take no more appends, and give what waits ``grace_s`` to finish."""
