@@ -17,7 +17,7 @@ _METHOD = """\
 The **floor** is a program of our own that does the same over gRPC and PostgreSQL and has no features (`floor/`): `grpc.aio` and psycopg with
 prepared statements and binary parameters, one table, the expected version in one statement; no digest, chain, receipt, validation, tenant or
 retry. It is what a log service costs in Python before it does anything for its users. Isoline runs as it always does: the server as
-`isoline serve` starts it, with digest, chain, receipt and snapshots on, written at SERIALIZABLE; the client as it comes, which verifies.
+`isoline serve` starts it, with digest, chain, receipt and snapshots on; the client as it comes, which verifies.
 
 - **The same conditions.** One machine, one PostgreSQL with fsync on and no standby to wait for on either side, a database for each side, the
   same payloads of 256 B (JSON objects that compress badly), the same numbers of calls and callers. All callers of a side are tasks of the
