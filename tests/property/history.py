@@ -455,10 +455,22 @@ class History:
             judge()
 
     async def _absorb(self, log: Log, region: str) -> None:
+        pages = await self._unseen(log, region)
+        if pages[-1].last.seq + 1 < log.next_seq:  # lost, or only not shown here?
+            for other in REGIONS:
+                end = (await self._unseen(log, other))[-1].last.seq + 1
+                prove(
+                    "same prefix",
+                    end < log.next_seq,
+                    f"{log}: {region} ends at {pages[-1].last}, and {other} has [0, {end})",
+                )
+        log.absorb(Seen(region=region, from_seq=log.seen_seq, pages=pages))
+
+    async def _unseen(self, log: Log, region: str) -> list[Page]:
         stream = self.world.client(region).run(log.run_id).read_pages(log.seen_seq)
         pages = await self._answered(log, region, self._listen(stream, lambda _: False))
-        assert pages is not None
-        log.absorb(Seen(region=region, from_seq=log.seen_seq, pages=pages))
+        assert pages, "an empty range is told by an empty page"
+        return pages
 
     async def audit(self) -> None:
         """At the end: every run, whole, from every region and from the database itself."""

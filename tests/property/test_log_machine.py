@@ -6,7 +6,7 @@ PostgreSQL primary with two hot standbys and three region servers, one of them a
 
 ``HYPOTHESIS_PROFILE`` chooses how long:
 
-* default: twenty histories, always the same ones, without shrinking;
+* default: sixteen histories, always the same ones, without shrinking;
 * ``long``: four hundred longer ones, new ones each time, with more outages, and shrunk when one fails (an hour); and ``test_sabotage``::
 
       HYPOTHESIS_PROFILE=long python -m pytest tests/property
@@ -50,7 +50,7 @@ class Profile:
     """How many histories, and how many outages each may have: an outage takes a second or so, any other step some milliseconds.
 
     Hypothesis draws freely for its first ten examples, and varies what it drew after that. Here variety is worth more than variation, so
-    every seed draws ten.
+    no seed draws more than ten.
     """
 
     settings: settings
@@ -60,9 +60,7 @@ class Profile:
 
 
 def _settings(**fields: Any) -> settings:
-    return settings(
-        max_examples=10, deadline=None, database=None, print_blob=True, report_multiple_bugs=False, **fields
-    )
+    return settings(deadline=None, database=None, print_blob=True, report_multiple_bugs=False, **fields)
 
 
 def _random_seeds() -> Iterator[int]:
@@ -71,12 +69,12 @@ def _random_seeds() -> Iterator[int]:
 
 PROFILES = {
     "default": Profile(
-        _settings(stateful_step_count=40, phases=[Phase.generate]),
+        _settings(max_examples=8, stateful_step_count=40, phases=[Phase.generate]),
         lambda: (1, 2),
         outages_max=1,
         timeout_s=180,
     ),
-    "long": Profile(_settings(stateful_step_count=60), _random_seeds, outages_max=6, timeout_s=7200),
+    "long": Profile(_settings(max_examples=10, stateful_step_count=60), _random_seeds, outages_max=6, timeout_s=7200),
 }
 PROFILE = PROFILES.get(os.environ.get("HYPOTHESIS_PROFILE", "default"), PROFILES["default"])
 

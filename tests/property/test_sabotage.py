@@ -213,7 +213,7 @@ SABOTAGES = (
     Sabotage("exactly once: an event twice", write_twice, ("exactly once",)),
     Sabotage("exactly once: other bytes", payload_spelled_again, ("exactly once",)),
     Sabotage("region prefix: a flipped byte", flipped_byte_near, ("same prefix", "fork prefix")),
-    Sabotage("region prefix: incomplete", stale_replica_taken_for_fresh, ("same prefix", "exactly once")),
+    Sabotage("region prefix: incomplete", stale_replica_taken_for_fresh, ("same prefix",)),
     Sabotage("fork prefix: lineage too long", lineage_one_too_long, ("fork prefix",)),
     Sabotage("fork prefix: lineage too short", lineage_one_too_short, ("fork prefix",)),
     Sabotage("fork prefix: boundary included", fork_behind_the_boundary, ("fork prefix",)),
