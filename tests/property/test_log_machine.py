@@ -7,7 +7,7 @@ PostgreSQL primary with two hot standbys and three region servers, one of them a
 ``HYPOTHESIS_PROFILE`` chooses how long:
 
 * default: sixteen histories, always the same ones, without shrinking;
-* ``long``: four hundred longer ones, new ones each time, with more outages, and shrunk when one fails (an hour); and ``test_sabotage``::
+* ``long``: four hundred longer ones, new ones each time, with more outages, shrunk when one fails (half an hour or so); and ``test_sabotage``::
 
       HYPOTHESIS_PROFILE=long python -m pytest tests/property
 

@@ -208,7 +208,7 @@ SABOTAGES = (
     Sabotage(
         "exactly once: acknowledged and not written",
         acknowledge_without_writing,
-        ("exactly once", "dense order", "refusal"),
+        ("exactly once", "dense order", "first answer", "same prefix", "refusal"),
     ),
     Sabotage("exactly once: an event twice", write_twice, ("exactly once",)),
     Sabotage("exactly once: other bytes", payload_spelled_again, ("exactly once",)),
