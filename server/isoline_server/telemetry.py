@@ -13,14 +13,11 @@ _meter = metrics.get_meter("isoline_server")
 RPC_SYSTEM: Final = "rpc.system.name"
 RPC_METHOD: Final = "rpc.method"
 RPC_STATUS: Final = "rpc.response.status_code"
-RUN_ID: Final = "isoline.run_id"
-REPEATED: Final = "isoline.repeated"
 SOURCE: Final = "isoline.source"
 REGION: Final = "isoline.region"
 
 DB_SYSTEM: Final = "db.system.name"
 DB_OPERATION: Final = "db.operation.name"
-DB_STATUS: Final = "db.response.status_code"
 ERROR_TYPE: Final = "error.type"
 
 statement_duration_s = _meter.create_histogram(
@@ -30,4 +27,3 @@ call_duration_s = _meter.create_histogram("rpc.server.call.duration", unit="s", 
 chain_breaks = _meter.create_counter(
     "isoline.chain.breaks", description="Records that did not extend their chain, by where they were read"
 )
-pages_read = _meter.create_counter("isoline.pages.read", description="Pages served, by source")
