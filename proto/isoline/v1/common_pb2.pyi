@@ -53,20 +53,22 @@ class EventContent(_message.Message):
     def __init__(self, type: _Optional[str] = ..., node_id: _Optional[str] = ..., schema_version: _Optional[int] = ..., engine_version: _Optional[int] = ..., payload: _Optional[bytes] = ..., masked: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class EventStamp(_message.Message):
-    __slots__ = ("event_id", "causation_id", "recorded_at_us", "region", "engine", "engine_seq")
+    __slots__ = ("event_id", "causation_id", "recorded_at_us", "region", "engine", "engine_seq", "legacy_event_id")
     EVENT_ID_FIELD_NUMBER: _ClassVar[int]
     CAUSATION_ID_FIELD_NUMBER: _ClassVar[int]
     RECORDED_AT_US_FIELD_NUMBER: _ClassVar[int]
     REGION_FIELD_NUMBER: _ClassVar[int]
     ENGINE_FIELD_NUMBER: _ClassVar[int]
     ENGINE_SEQ_FIELD_NUMBER: _ClassVar[int]
+    LEGACY_EVENT_ID_FIELD_NUMBER: _ClassVar[int]
     event_id: bytes
     causation_id: str
     recorded_at_us: int
     region: str
     engine: str
     engine_seq: int
-    def __init__(self, event_id: _Optional[bytes] = ..., causation_id: _Optional[str] = ..., recorded_at_us: _Optional[int] = ..., region: _Optional[str] = ..., engine: _Optional[str] = ..., engine_seq: _Optional[int] = ...) -> None: ...
+    legacy_event_id: str
+    def __init__(self, event_id: _Optional[bytes] = ..., causation_id: _Optional[str] = ..., recorded_at_us: _Optional[int] = ..., region: _Optional[str] = ..., engine: _Optional[str] = ..., engine_seq: _Optional[int] = ..., legacy_event_id: _Optional[str] = ...) -> None: ...
 
 class Event(_message.Message):
     __slots__ = ("content", "stamp")

@@ -30,7 +30,7 @@ class LineageRange(_message.Message):
     def __init__(self, start_seq: _Optional[int] = ..., end_seq: _Optional[int] = ..., origin_run_id: _Optional[str] = ...) -> None: ...
 
 class Run(_message.Message):
-    __slots__ = ("run_id", "workflow_id", "tags", "home_region", "created_at_us", "head", "terminal_seq", "fork", "lineage", "era", "record_bytes")
+    __slots__ = ("run_id", "workflow_id", "tags", "home_region", "created_at_us", "head", "terminal_seq", "fork", "lineage", "era", "record_bytes", "executed")
     RUN_ID_FIELD_NUMBER: _ClassVar[int]
     WORKFLOW_ID_FIELD_NUMBER: _ClassVar[int]
     TAGS_FIELD_NUMBER: _ClassVar[int]
@@ -42,6 +42,7 @@ class Run(_message.Message):
     LINEAGE_FIELD_NUMBER: _ClassVar[int]
     ERA_FIELD_NUMBER: _ClassVar[int]
     RECORD_BYTES_FIELD_NUMBER: _ClassVar[int]
+    EXECUTED_FIELD_NUMBER: _ClassVar[int]
     run_id: str
     workflow_id: str
     tags: _containers.RepeatedScalarFieldContainer[str]
@@ -53,7 +54,8 @@ class Run(_message.Message):
     lineage: _containers.RepeatedCompositeFieldContainer[LineageRange]
     era: int
     record_bytes: int
-    def __init__(self, run_id: _Optional[str] = ..., workflow_id: _Optional[str] = ..., tags: _Optional[_Iterable[str]] = ..., home_region: _Optional[str] = ..., created_at_us: _Optional[int] = ..., head: _Optional[_Union[_common_pb2.Position, _Mapping]] = ..., terminal_seq: _Optional[int] = ..., fork: _Optional[_Union[ForkOrigin, _Mapping]] = ..., lineage: _Optional[_Iterable[_Union[LineageRange, _Mapping]]] = ..., era: _Optional[int] = ..., record_bytes: _Optional[int] = ...) -> None: ...
+    executed: bool
+    def __init__(self, run_id: _Optional[str] = ..., workflow_id: _Optional[str] = ..., tags: _Optional[_Iterable[str]] = ..., home_region: _Optional[str] = ..., created_at_us: _Optional[int] = ..., head: _Optional[_Union[_common_pb2.Position, _Mapping]] = ..., terminal_seq: _Optional[int] = ..., fork: _Optional[_Union[ForkOrigin, _Mapping]] = ..., lineage: _Optional[_Iterable[_Union[LineageRange, _Mapping]]] = ..., era: _Optional[int] = ..., record_bytes: _Optional[int] = ..., executed: _Optional[bool] = ...) -> None: ...
 
 class ForkOrigin(_message.Message):
     __slots__ = ("source_run_id", "from_seq", "prefix_digest", "mode", "run_options_overlay")
@@ -70,16 +72,18 @@ class ForkOrigin(_message.Message):
     def __init__(self, source_run_id: _Optional[str] = ..., from_seq: _Optional[int] = ..., prefix_digest: _Optional[bytes] = ..., mode: _Optional[_Union[_common_pb2.ForkMode, str]] = ..., run_options_overlay: _Optional[bytes] = ...) -> None: ...
 
 class CreateRunRequest(_message.Message):
-    __slots__ = ("request_id", "workflow_id", "tags", "home_region")
+    __slots__ = ("request_id", "workflow_id", "tags", "home_region", "executed")
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
     WORKFLOW_ID_FIELD_NUMBER: _ClassVar[int]
     TAGS_FIELD_NUMBER: _ClassVar[int]
     HOME_REGION_FIELD_NUMBER: _ClassVar[int]
+    EXECUTED_FIELD_NUMBER: _ClassVar[int]
     request_id: str
     workflow_id: str
     tags: _containers.RepeatedScalarFieldContainer[str]
     home_region: str
-    def __init__(self, request_id: _Optional[str] = ..., workflow_id: _Optional[str] = ..., tags: _Optional[_Iterable[str]] = ..., home_region: _Optional[str] = ...) -> None: ...
+    executed: bool
+    def __init__(self, request_id: _Optional[str] = ..., workflow_id: _Optional[str] = ..., tags: _Optional[_Iterable[str]] = ..., home_region: _Optional[str] = ..., executed: _Optional[bool] = ...) -> None: ...
 
 class CreateRunResponse(_message.Message):
     __slots__ = ("run", "repeated")
@@ -132,20 +136,22 @@ class NewEvent(_message.Message):
     def __init__(self, content: _Optional[_Union[_common_pb2.EventContent, _Mapping]] = ..., causation_id: _Optional[str] = ...) -> None: ...
 
 class AppendRequest(_message.Message):
-    __slots__ = ("request_id", "run_id", "expected_seq", "events", "engine", "engine_seq")
+    __slots__ = ("request_id", "run_id", "expected_seq", "events", "engine", "engine_seq", "lease_epoch")
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
     RUN_ID_FIELD_NUMBER: _ClassVar[int]
     EXPECTED_SEQ_FIELD_NUMBER: _ClassVar[int]
     EVENTS_FIELD_NUMBER: _ClassVar[int]
     ENGINE_FIELD_NUMBER: _ClassVar[int]
     ENGINE_SEQ_FIELD_NUMBER: _ClassVar[int]
+    LEASE_EPOCH_FIELD_NUMBER: _ClassVar[int]
     request_id: str
     run_id: str
     expected_seq: int
     events: _containers.RepeatedCompositeFieldContainer[NewEvent]
     engine: str
     engine_seq: int
-    def __init__(self, request_id: _Optional[str] = ..., run_id: _Optional[str] = ..., expected_seq: _Optional[int] = ..., events: _Optional[_Iterable[_Union[NewEvent, _Mapping]]] = ..., engine: _Optional[str] = ..., engine_seq: _Optional[int] = ...) -> None: ...
+    lease_epoch: int
+    def __init__(self, request_id: _Optional[str] = ..., run_id: _Optional[str] = ..., expected_seq: _Optional[int] = ..., events: _Optional[_Iterable[_Union[NewEvent, _Mapping]]] = ..., engine: _Optional[str] = ..., engine_seq: _Optional[int] = ..., lease_epoch: _Optional[int] = ...) -> None: ...
 
 class AppendResponse(_message.Message):
     __slots__ = ("first_seq", "last", "repeated")
@@ -287,7 +293,7 @@ class GetPrefixResponse(_message.Message):
     def __init__(self, last: _Optional[_Union[_common_pb2.Position, _Mapping]] = ..., source: _Optional[_Union[_common_pb2.Source, str]] = ...) -> None: ...
 
 class ForkRunRequest(_message.Message):
-    __slots__ = ("request_id", "source_run_id", "from_seq", "mode", "run_options_overlay", "home_region", "expected_prefix_digest")
+    __slots__ = ("request_id", "source_run_id", "from_seq", "mode", "run_options_overlay", "home_region", "expected_prefix_digest", "executed")
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
     SOURCE_RUN_ID_FIELD_NUMBER: _ClassVar[int]
     FROM_SEQ_FIELD_NUMBER: _ClassVar[int]
@@ -295,6 +301,7 @@ class ForkRunRequest(_message.Message):
     RUN_OPTIONS_OVERLAY_FIELD_NUMBER: _ClassVar[int]
     HOME_REGION_FIELD_NUMBER: _ClassVar[int]
     EXPECTED_PREFIX_DIGEST_FIELD_NUMBER: _ClassVar[int]
+    EXECUTED_FIELD_NUMBER: _ClassVar[int]
     request_id: str
     source_run_id: str
     from_seq: int
@@ -302,7 +309,8 @@ class ForkRunRequest(_message.Message):
     run_options_overlay: bytes
     home_region: str
     expected_prefix_digest: bytes
-    def __init__(self, request_id: _Optional[str] = ..., source_run_id: _Optional[str] = ..., from_seq: _Optional[int] = ..., mode: _Optional[_Union[_common_pb2.ForkMode, str]] = ..., run_options_overlay: _Optional[bytes] = ..., home_region: _Optional[str] = ..., expected_prefix_digest: _Optional[bytes] = ...) -> None: ...
+    executed: bool
+    def __init__(self, request_id: _Optional[str] = ..., source_run_id: _Optional[str] = ..., from_seq: _Optional[int] = ..., mode: _Optional[_Union[_common_pb2.ForkMode, str]] = ..., run_options_overlay: _Optional[bytes] = ..., home_region: _Optional[str] = ..., expected_prefix_digest: _Optional[bytes] = ..., executed: _Optional[bool] = ...) -> None: ...
 
 class ForkRunResponse(_message.Message):
     __slots__ = ("run", "repeated")
@@ -351,3 +359,35 @@ class DiffRunsResponse(_message.Message):
     truncated: bool
     shared_events: int
     def __init__(self, a_run_id: _Optional[str] = ..., b_run_id: _Optional[str] = ..., diverged_at_seq: _Optional[int] = ..., event_diffs: _Optional[_Iterable[_Union[EventDiff, _Mapping]]] = ..., state_diff: _Optional[bytes] = ..., truncated: _Optional[bool] = ..., shared_events: _Optional[int] = ...) -> None: ...
+
+class CompareForksRequest(_message.Message):
+    __slots__ = ("a_run_id", "b_run_id")
+    A_RUN_ID_FIELD_NUMBER: _ClassVar[int]
+    B_RUN_ID_FIELD_NUMBER: _ClassVar[int]
+    a_run_id: str
+    b_run_id: str
+    def __init__(self, a_run_id: _Optional[str] = ..., b_run_id: _Optional[str] = ...) -> None: ...
+
+class CompareForksResponse(_message.Message):
+    __slots__ = ("a_run_id", "b_run_id", "from_seq", "prefix_equal", "raw_suffix_equal", "masked_equal", "compared_events", "matched_events", "first_divergence_seq", "truncated")
+    A_RUN_ID_FIELD_NUMBER: _ClassVar[int]
+    B_RUN_ID_FIELD_NUMBER: _ClassVar[int]
+    FROM_SEQ_FIELD_NUMBER: _ClassVar[int]
+    PREFIX_EQUAL_FIELD_NUMBER: _ClassVar[int]
+    RAW_SUFFIX_EQUAL_FIELD_NUMBER: _ClassVar[int]
+    MASKED_EQUAL_FIELD_NUMBER: _ClassVar[int]
+    COMPARED_EVENTS_FIELD_NUMBER: _ClassVar[int]
+    MATCHED_EVENTS_FIELD_NUMBER: _ClassVar[int]
+    FIRST_DIVERGENCE_SEQ_FIELD_NUMBER: _ClassVar[int]
+    TRUNCATED_FIELD_NUMBER: _ClassVar[int]
+    a_run_id: str
+    b_run_id: str
+    from_seq: int
+    prefix_equal: bool
+    raw_suffix_equal: bool
+    masked_equal: bool
+    compared_events: int
+    matched_events: int
+    first_divergence_seq: int
+    truncated: bool
+    def __init__(self, a_run_id: _Optional[str] = ..., b_run_id: _Optional[str] = ..., from_seq: _Optional[int] = ..., prefix_equal: _Optional[bool] = ..., raw_suffix_equal: _Optional[bool] = ..., masked_equal: _Optional[bool] = ..., compared_events: _Optional[int] = ..., matched_events: _Optional[int] = ..., first_divergence_seq: _Optional[int] = ..., truncated: _Optional[bool] = ...) -> None: ...

@@ -94,6 +94,11 @@ class LogServiceStub:
                 request_serializer=isoline_dot_v1_dot_log__service__pb2.DiffRunsRequest.SerializeToString,
                 response_deserializer=isoline_dot_v1_dot_log__service__pb2.DiffRunsResponse.FromString,
                 _registered_method=True)
+        self.CompareForks = channel.unary_unary(
+                '/isoline.v1.LogService/CompareForks',
+                request_serializer=isoline_dot_v1_dot_log__service__pb2.CompareForksRequest.SerializeToString,
+                response_deserializer=isoline_dot_v1_dot_log__service__pb2.CompareForksResponse.FromString,
+                _registered_method=True)
 
 
 class LogServiceServicer:
@@ -181,6 +186,13 @@ class LogServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def CompareForks(self, request, context):
+        """Compares two forks of one source: raw before their boundary, masked from it on (guarantee G7).
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_LogServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -238,6 +250,11 @@ def add_LogServiceServicer_to_server(servicer, server):
                     servicer.DiffRuns,
                     request_deserializer=isoline_dot_v1_dot_log__service__pb2.DiffRunsRequest.FromString,
                     response_serializer=isoline_dot_v1_dot_log__service__pb2.DiffRunsResponse.SerializeToString,
+            ),
+            'CompareForks': grpc.unary_unary_rpc_method_handler(
+                    servicer.CompareForks,
+                    request_deserializer=isoline_dot_v1_dot_log__service__pb2.CompareForksRequest.FromString,
+                    response_serializer=isoline_dot_v1_dot_log__service__pb2.CompareForksResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -542,6 +559,33 @@ class LogService:
             '/isoline.v1.LogService/DiffRuns',
             isoline_dot_v1_dot_log__service__pb2.DiffRunsRequest.SerializeToString,
             isoline_dot_v1_dot_log__service__pb2.DiffRunsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def CompareForks(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/isoline.v1.LogService/CompareForks',
+            isoline_dot_v1_dot_log__service__pb2.CompareForksRequest.SerializeToString,
+            isoline_dot_v1_dot_log__service__pb2.CompareForksResponse.FromString,
             options,
             channel_credentials,
             insecure,
