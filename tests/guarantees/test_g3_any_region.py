@@ -117,6 +117,31 @@ async def follow(tail):
 
 
 @pytest.mark.topology
+async def test_g3_a_live_tail_beside_a_lagging_replica_goes_on(world):
+    run_id = await world["eu"].new_run(2)
+    world.caught_up()
+    tail = aiter(world["us"].tail(run_id))
+    first = await anext(tail)
+    world.cluster.pause_replay("us")
+    await world["eu"].append(run_id, *events(3))
+    async with asyncio.timeout(TIMEOUT_S):
+        second = await anext(tail)
+    assert [len(step.page.records) for step in (first, second)] == [2, 3]
+    assert second.page.last == await world["eu"].head(run_id)
+
+
+@pytest.mark.topology
+async def test_g3_with_the_leader_down_a_lagging_replica_says_that_it_may_be_behind(world):
+    run_id = await world["eu"].new_run(3)
+    world.caught_up()
+    world.cluster.pause_replay("us")
+    await world["eu"].append(run_id, *events(2))
+    world.cluster.kill("primary")
+    log = await world["us"].read(run_id)
+    assert (len(log.records), log.sources) == (3, ["STALE"])
+
+
+@pytest.mark.topology
 async def test_g3_with_the_leader_down_known_ranges_are_still_served(world):
     run_id = await world["eu"].new_run(20)
     records = (await world["eu"].read(run_id)).records

@@ -16,6 +16,9 @@ from isoline_server.operations.ports import LogReader, StoreRetryable
 from isoline_server.operations.reading import Known, Page, Reading, SeqAsked
 
 POLL_EVERY_S = 0.1
+LEADER_EVERY_POLLS = 10
+"""The leader may be a continent away and is asked less often. It is asked: a replica that lags would never say what it does not show."""
+
 HEARTBEAT_EVERY_S = 5.0
 
 
@@ -29,7 +32,8 @@ class TailHub:
     """The runs somebody follows on this server. ``run()`` is its only task."""
 
     def __init__(self, *, local: LogReader | None, leader: LogReader, poll_every_s: float = POLL_EVERY_S) -> None:
-        self._readers = [reader for reader in (local, leader) if reader is not None]
+        self._local = local
+        self._leader = leader
         self._poll_every_s = poll_every_s
         self._watched: dict[RunId, _Watched] = {}
         self._streams = 0
@@ -37,10 +41,14 @@ class TailHub:
 
     async def run(self) -> None:
         """Poll the heads of the followed runs until cancelled."""
+        polls = 0
         while True:
             await asyncio.sleep(self._poll_every_s)
             if self._watched:
-                await self._poll()
+                near = self._local is not None and await self._poll(self._local)
+                if not near or polls % LEADER_EVERY_POLLS == 0:
+                    await self._poll(self._leader)
+                polls += 1
 
     def notify(self, moved: Iterable[tuple[RunId, int]]) -> None:
         """Wake the followers of runs whose head is further than they know."""
@@ -58,13 +66,13 @@ class TailHub:
             for waker in watched.wakers:
                 waker.set()
 
-    async def _poll(self) -> None:
-        for reader in self._readers:
-            try:
-                self.notify((await reader.head_seqs(list(self._watched))).items())
-                return
-            except StoreRetryable:
-                continue
+    async def _poll(self, reader: LogReader) -> bool:
+        """Learn the heads that one replica shows; whether it answered."""
+        try:
+            self.notify((await reader.head_seqs(list(self._watched))).items())
+        except StoreRetryable:
+            return False
+        return True
 
     def watch(self, run_id: RunId, waker: asyncio.Event) -> None:
         """Have ``waker`` set whenever the run's head moves. Raises ``Draining`` or ``TooManyWaiting``."""
