@@ -96,7 +96,7 @@ class Event:
         self.seq = seq
         self.record = record
         self.digest = digest
-        self._message: pb.Event
+        self._message: pb.Event | None = None
 
     @property
     def position(self) -> Position | None:
@@ -169,11 +169,9 @@ class Event:
 
     @property
     def _parsed(self) -> pb.Event:
-        try:
-            return self._message
-        except AttributeError:
+        if self._message is None:
             self._message = _parse_record(self.seq, self.record)
-            return self._message
+        return self._message
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Event) and (self.seq, self.record) == (other.seq, other.record)

@@ -93,16 +93,20 @@ def append_request(run_id: str, events: Sequence[NewEvent], request_id: str) -> 
     _check_sizes(events)
     request = log_pb.AppendRequest(request_id=request_id, run_id=run_id)
     for event in events:
+        # Only what is not the default anyway is set: setting a field costs as much as looking at three.
         new = request.events.add()
         content = new.content
         content.type = event.type
         content.payload = event.payload_bytes
-        content.node_id = event.node_id
         content.schema_version = event.schema_version
-        content.engine_version = event.engine_version
-        new.causation_id = event.causation_id
+        if event.node_id:
+            content.node_id = event.node_id
+        if event.engine_version:
+            content.engine_version = event.engine_version
         if event.masked:
             content.masked.extend(event.masked)
+        if event.causation_id:
+            new.causation_id = event.causation_id
     return request
 
 
