@@ -21,6 +21,7 @@ SAMPLES = {
     errors.ScopeMissing: errors.ScopeMissing("runs:read"),
     errors.Unauthenticated: errors.Unauthenticated("unknown key"),
     errors.RunNotFound: errors.RunNotFound("a/eu-b"),
+    errors.LeaseLost: errors.LeaseLost("a/eu-b", 3),
     errors.RunTerminal: errors.RunTerminal("a/eu-b", 3, "node.started"),
     errors.SeqOutOfRange: errors.SeqOutOfRange("from_seq", 9, 3),
     errors.PrefixMismatch: errors.PrefixMismatch(3, "00", "11"),

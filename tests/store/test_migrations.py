@@ -39,7 +39,7 @@ from isoline_server.store.tables import metadata
 pytestmark = pytest.mark.postgres
 
 DIALECTS = ("postgresql+psycopg", "cockroachdb+psycopg")
-ALL_STEPS = tuple(f"{number:04}" for number in range(1, 8))
+ALL_STEPS = tuple(f"{number:04}" for number in range(1, 13))
 REGIONS = ("us-east1", "europe-west1", "us-west1")
 _NUMBERS = itertools.count()
 
@@ -214,7 +214,7 @@ def test_it_goes_on_from_where_the_database_is(url):
     execute(url, "DROP TABLE engines, snapshots")
     execute(url, "UPDATE isoline_schema_version SET version_num = '0005'")
     report = upgraded(url)
-    assert (report.from_revision, report.steps) == ("0005", ("0006", "0007"))
+    assert (report.from_revision, report.steps) == ("0005", ALL_STEPS[5:])
 
 
 def test_alembic_talks_to_the_callback_and_to_nobody_else(new_url, capfd, caplog):
@@ -309,7 +309,7 @@ def test_eight_threads_run_each_step_once(new_url):
         ("CREATE TABLE IF NOT EXISTS isoline_schema_version", ALL_STEPS),
         ("CREATE TABLE IF NOT EXISTS runs", ALL_STEPS),
         ("SET version_num='0004'", ALL_STEPS[4:]),
-        ("SET version_num='0007'", ()),
+        (f"SET version_num='{ALL_STEPS[-1]}'", ()),
     ],
 )
 def test_a_runner_killed_anywhere_is_taken_over(new_url, stop_after, steps):
@@ -369,12 +369,12 @@ def test_a_runner_that_slept_through_its_lease_cannot_turn_the_schema_back(url):
     execute(url, "UPDATE isoline_schema_version SET version_num = '0003'")
 
     def overtake(message):
-        execute(url, "UPDATE isoline_schema_version SET version_num = '0007'")
+        execute(url, f"UPDATE isoline_schema_version SET version_num = '{ALL_STEPS[-1]}'")
         execute(url, "UPDATE isoline_migration_lease SET epoch = epoch + 1, expires_at = now() + INTERVAL '1 hour'")
 
     with pytest.raises(LeaseLost):
         upgraded(url, on_progress=overtake)
-    assert current_revision(url) == "0007"
+    assert current_revision(url) == ALL_STEPS[-1]
     with pytest.raises(IntegrityError):
         execute(url, "INSERT INTO isoline_schema_version (version_num) VALUES ('0001')")
 
@@ -422,16 +422,18 @@ def test_a_table_of_somebody_else_is_not_taken_for_ours(url):
 def test_an_empty_database_is_refused(url):
     assert current_revision(url) is None
     with pytest.raises(
-        SchemaOutdated, match=r"has no schema yet, and this server needs 0007: run isoline migrate"
+        SchemaOutdated, match=rf"has no schema yet, and this server needs {ALL_STEPS[-1]}: run isoline migrate"
     ) as refusal:
         check_schema(url)
-    assert (refusal.value.found, refusal.value.expected) == (None, "0007")
+    assert (refusal.value.found, refusal.value.expected) == (None, ALL_STEPS[-1])
 
 
 def test_an_older_schema_is_refused(url):
     upgraded(url)
     execute(url, "UPDATE isoline_schema_version SET version_num = '0003'")
-    with pytest.raises(SchemaOutdated, match=r"has schema 0003, and this server needs 0007: run isoline migrate"):
+    with pytest.raises(
+        SchemaOutdated, match=rf"has schema 0003, and this server needs {ALL_STEPS[-1]}: run isoline migrate"
+    ):
         check_schema(url)
 
 
@@ -441,7 +443,7 @@ def test_a_newer_schema_is_refused_also_by_migrate(url):
     for call in (check_schema, upgraded):
         with pytest.raises(
             SchemaTooNew,
-            match=r"has schema 0815, which is newer than this server \(it knows up to 0007\): upgrade the server",
+            match=rf"has schema 0815, which is newer than this server \(it knows up to {ALL_STEPS[-1]}\): upgrade the server",
         ):
             call(url)
 

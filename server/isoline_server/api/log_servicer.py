@@ -60,6 +60,7 @@ class LogServicer(log_service_pb2_grpc.LogServiceServicer):
             tags=translate.tags(request.tags),
             home=translate.home(request.home_region, self._parts.region, self._parts.homes),
             asked_home=request.home_region,
+            executed=request.executed,
             timeout_s=time_left_s(context),
         )
         return log_service_pb2.CreateRunResponse(run=translate.run(run), repeated=repeated)

@@ -33,6 +33,7 @@ STATUS: Final[dict[type[errors.IsolineError], Mapped]] = {
     errors.ScopeMissing: Mapped(StatusCode.PERMISSION_DENIED, "FORBIDDEN"),
     errors.Unauthenticated: Mapped(StatusCode.UNAUTHENTICATED, "UNAUTHENTICATED"),
     errors.RunNotFound: Mapped(StatusCode.NOT_FOUND, "NOT_FOUND"),
+    errors.LeaseLost: Mapped(StatusCode.FAILED_PRECONDITION, "LEASE_LOST"),
     errors.RunTerminal: Mapped(StatusCode.FAILED_PRECONDITION, "RUN_TERMINAL"),
     errors.SeqOutOfRange: Mapped(StatusCode.OUT_OF_RANGE, "SEQ_OUT_OF_RANGE"),
     errors.PrefixMismatch: Mapped(StatusCode.FAILED_PRECONDITION, "PREFIX_MISMATCH"),

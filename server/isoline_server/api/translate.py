@@ -57,6 +57,7 @@ def append_command(request: log_service_pb2.AppendRequest, caller: Caller) -> Ap
         expected_seq=check_seq(request.expected_seq, "expected_seq") if request.HasField("expected_seq") else None,
         engine=engine,
         engine_seq=engine_seq,
+        lease_epoch=check_epoch(request.lease_epoch),
     )
     if command.payload_bytes > limits.APPEND_BYTES_MAX:
         raise TooLarge("events", command.payload_bytes, limits.APPEND_BYTES_MAX, "payload bytes")
@@ -106,6 +107,7 @@ def fork_command(
         overlay=request.run_options_overlay,
         home=home(request.home_region, own_region, homes),
         expected_prefix_digest=request.expected_prefix_digest,
+        executed=request.executed if request.HasField("executed") else None,
     )
 
 
@@ -139,6 +141,13 @@ def freshness(value: int) -> Freshness:
 def check_seq(value: int, field: str) -> int:
     if not 0 <= value <= limits.SEQ_MAX:
         raise InvalidField(field, f"must be from 0 to {limits.SEQ_MAX}", got=str(value))
+    return value
+
+
+def check_epoch(value: int) -> int:
+    """The epoch of a lease, or 0 for none."""
+    if not 0 <= value <= limits.SEQ_MAX:
+        raise InvalidField("lease_epoch", f"must be from 0 to {limits.SEQ_MAX}", got=str(value))
     return value
 
 
@@ -255,6 +264,7 @@ def run(found: Run) -> log_service_pb2.Run:
         ],
         era=found.era,
         record_bytes=found.head.record_bytes,
+        executed=found.executed,
     )
 
 

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from hashlib import sha256
 
-from isoline_server.domain.errors import EngineCounterReused, EngineGap, RunTerminal, SeqConflict
+from isoline_server.domain.errors import EngineCounterReused, EngineGap, LeaseLost, RunTerminal, SeqConflict
 from isoline_server.domain.event import TERMINAL_TYPES, EventContent, EventStamp, may_follow_terminal
 from isoline_server.domain.ids import RunId, Tenant
 from isoline_server.domain.run import Head
@@ -19,7 +19,8 @@ Encode = Callable[[EventContent, EventStamp], bytes]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AppendCommand:
-    """A request to append, checked for shape. ``causation_ids`` runs beside ``contents``. ``engine_seq`` is the first event's counter."""
+    """A request to append, checked for shape. ``causation_ids`` runs beside ``contents``. ``engine_seq`` is the first event's counter.
+    ``lease_epoch`` is that of the lease it is written under; 0: it comes from outside, and wakes a run that executors run."""
 
     tenant: Tenant
     run_id: RunId
@@ -29,6 +30,7 @@ class AppendCommand:
     expected_seq: int | None = None
     engine: str = ""
     engine_seq: int = 0
+    lease_epoch: int = 0
 
     @property
     def payload_bytes(self) -> int:
@@ -68,8 +70,10 @@ class Outcome:
 def decide_append(
     head: Head, last_engine_seq: int, command: AppendCommand, stamping: Stamping, encode: Encode
 ) -> Accepted:
-    """Give the events their seqs, make their bytes and extend the chain; raise ``SeqConflict``, ``RunTerminal``, ``EngineGap`` or
-    ``EngineCounterReused`` when the head does not allow it."""
+    """Give the events their seqs, make their bytes and extend the chain; raise ``LeaseLost``, ``SeqConflict``, ``RunTerminal``, ``EngineGap``
+    or ``EngineCounterReused`` when the head does not allow it."""
+    if command.lease_epoch and command.lease_epoch != head.lease_epoch:
+        raise LeaseLost(command.run_id, command.lease_epoch)
     if command.engine:
         _check_engine(last_engine_seq, command)
     if command.expected_seq is not None and command.expected_seq != head.seq + 1:
@@ -91,7 +95,13 @@ def decide_append(
         records=tuple(records),
         digests=tuple(digests),
         end_bytes=tuple(end_bytes),
-        head=Head(seq=head.seq + len(records), digest=digest, record_bytes=size, terminal_seq=terminal_seq),
+        head=Head(
+            seq=head.seq + len(records),
+            digest=digest,
+            record_bytes=size,
+            terminal_seq=terminal_seq,
+            lease_epoch=head.lease_epoch,
+        ),
     )
 
 

@@ -10,6 +10,7 @@
     │   ├── ScopeMissing            the credential lacks a scope
     │   ├── Unauthenticated         no credential, or an unknown one
     │   ├── RunNotFound             no such run in the caller's tenant (said only after a fresh read)
+    │   ├── LeaseLost               the lease's epoch is not the run's: it was claimed anew, or never given
     │   ├── RunTerminal             the run has ended; this event type may not follow
     │   ├── SeqOutOfRange           the asked range is not in the log
     │   ├── PrefixMismatch          the caller's (seq, digest) is not this run's
@@ -123,6 +124,15 @@ class RunTerminal(Refused):
 
     def __str__(self) -> str:
         return f"the run ended at seq {self.terminal_seq}; {self.type} may not follow a terminal event"
+
+
+@dataclass
+class LeaseLost(Refused):
+    run_id: str
+    lease_epoch: int
+
+    def __str__(self) -> str:
+        return f"lease epoch {self.lease_epoch} is not that of {self.run_id}, which was claimed anew since; nothing was done"
 
 
 @dataclass

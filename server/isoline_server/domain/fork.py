@@ -16,7 +16,7 @@ from isoline_server.domain.run import ERA, ForkMode, ForkOrigin, Head, Mark, Run
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ForkCommand:
-    """A request to fork, checked for shape. ``overlay`` is empty or a UTF-8 JSON object, verbatim."""
+    """A request to fork, checked for shape. ``overlay`` is empty or a UTF-8 JSON object, verbatim. ``executed`` None: as the source."""
 
     source_run_id: RunId
     from_seq: int | None
@@ -24,6 +24,7 @@ class ForkCommand:
     overlay: bytes
     home: Region
     expected_prefix_digest: bytes
+    executed: bool | None = None
 
 
 def fork_point(command: ForkCommand) -> int:
@@ -78,4 +79,5 @@ def plan_fork(source: Run, command: ForkCommand, boundary: Mark, child_id: RunId
             overlay=command.overlay,
         ),
         lineage=ranges,
+        executed=source.executed if command.executed is None else command.executed,
     )

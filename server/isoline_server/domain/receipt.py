@@ -7,6 +7,7 @@ never over re-serialised protobuf, so that a repeat hashes the same with any ver
 from collections.abc import Iterable
 from dataclasses import dataclass
 from hashlib import sha256
+from typing import Final
 
 from isoline_server.domain.append import AppendCommand
 from isoline_server.domain.fork import ForkCommand
@@ -40,7 +41,8 @@ def append_keys(command: AppendCommand) -> tuple[bytes, ...]:
 
 
 def append_hash(command: AppendCommand) -> bytes:
-    """The hash of everything an append asks for, but its request id."""
+    """The hash of everything an append asks for, but its request id and its lease epoch: whoever takes a run over repeats the append that its
+    predecessor may have made, under its own epoch, and gets the first answer."""
     expected = b"" if command.expected_seq is None else b"%d" % command.expected_seq
     parts = [_fields(command.run_id.encode(), expected, command.engine.encode(), b"%d" % command.engine_seq)]
     for content, causation_id in zip(command.contents, command.causation_ids, strict=True):
@@ -61,9 +63,9 @@ def append_hash(command: AppendCommand) -> bytes:
     return sha256(b"".join(parts)).digest()
 
 
-def create_hash(workflow_id: str, tags: Iterable[str], home: str) -> bytes:
+def create_hash(workflow_id: str, tags: Iterable[str], home: str, *, executed: bool = False) -> bytes:
     """The hash of a request to create a run. ``home`` as the caller gave it: empty stays empty, whichever region answers."""
-    return _hash(workflow_id.encode(), home.encode(), *(tag.encode() for tag in tags))
+    return _hash(workflow_id.encode(), home.encode() + _EXECUTED[executed or None], *(tag.encode() for tag in tags))
 
 
 def fork_hash(command: ForkCommand, home: str) -> bytes:
@@ -74,9 +76,13 @@ def fork_hash(command: ForkCommand, home: str) -> bytes:
         from_seq,
         b"%d" % command.mode,
         command.overlay,
-        home.encode(),
+        home.encode() + _EXECUTED[command.executed],
         command.expected_prefix_digest,
     )
+
+
+_EXECUTED: Final[dict[bool | None, bytes]] = {None: b"", True: b" executed", False: b" not executed"}
+"""Behind the home, whose grammar has no space: a request that says nothing about executors hashes as before there were any."""
 
 
 def receipt_region(key: bytes, homes: tuple[Region, ...]) -> Region:

@@ -32,12 +32,16 @@ class Freshness(IntEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Head:
-    """The end of a run: seq -1 while it is empty. ``record_bytes`` counts the whole prefix; ``terminal_seq`` is set once."""
+    """The end of a run: seq -1 while it is empty. ``record_bytes`` counts the whole prefix; ``terminal_seq`` is set once.
+
+    ``lease_epoch`` is no part of the log, but is compared with it: it grows with every claim of the run by an executor, and fences those before.
+    """
 
     seq: int = -1
     digest: bytes = CHAIN_START
     record_bytes: int = 0
     terminal_seq: int | None = None
+    lease_epoch: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,7 +78,7 @@ class ForkOrigin:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
-    """A run as it was at one moment. Everything but ``head`` never changes."""
+    """A run as it was at one moment. Everything but ``head`` never changes. ``executed``: executors of its home region run it."""
 
     run_id: RunId
     tenant: Tenant
@@ -86,6 +90,7 @@ class Run:
     head: Head
     fork: ForkOrigin | None = None
     lineage: tuple[LineageRange, ...] = ()
+    executed: bool = False
 
     @property
     def own_start_seq(self) -> int:

@@ -20,6 +20,7 @@ from isoline_server.domain.errors import (
     EngineCounterReused,
     HeadContended,
     IsolineError,
+    LeaseLost,
     OutcomeUnknown,
     RequestIdReused,
     RunNotFound,
@@ -113,9 +114,13 @@ class Lane:
         A caller that goes away does not take its append back: what was accepted is carried out, and its receipt answers a repeat.
         """
         keys, request_hash = append_keys(command), append_hash(command)
-        for key in keys:
-            if key in self._by_key:
-                return await _join(self._by_key[key], request_hash, command)
+        while (first := self._under_way(keys)) is not None:
+            try:
+                return await _join(first, request_hash, command)
+            except LeaseLost:
+                if first.command.lease_epoch == command.lease_epoch:
+                    raise
+                # The holder before this one was refused with the same append: that is no answer to its successor.
         if self._closing:
             raise Draining
         if len(self._waiting) >= limits.LANE_QUEUE_MAX:
@@ -135,6 +140,9 @@ class Lane:
         """Take no more appends; ``run()`` ends once what waits is answered."""
         self._closing = True
         self._wake.set()
+
+    def _under_way(self, keys: Iterable[bytes]) -> Pending | None:
+        return next((self._by_key[key] for key in keys if key in self._by_key), None)
 
     def _enqueue(
         self, command: AppendCommand, keys: tuple[bytes, ...], request_hash: bytes, give_up_at_s: float | None
@@ -417,6 +425,9 @@ def _group_write(run_id: RunId, group: _Group) -> GroupWrite:
             for key in pending.keys
         ],
         engines=group.engines,
+        # Every epoch that was accepted is the head's, so one stands for all.
+        lease_epoch=max(pending.command.lease_epoch for pending, _ in group.accepted),
+        wakes=any(not pending.command.lease_epoch for pending, _ in group.accepted),
     )
 
 

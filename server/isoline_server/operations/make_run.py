@@ -51,11 +51,13 @@ class RunMaker:
         tags: tuple[str, ...],
         home: Region,
         asked_home: str,
+        executed: bool,
         timeout_s: float,
     ) -> tuple[Run, bool]:
         """Make an empty run; return it, and whether an earlier call with this request id made it."""
         receipt = Receipt(
-            key=request_key(tenant, "create", request_id), request_hash=create_hash(workflow_id, tags, asked_home)
+            key=request_key(tenant, "create", request_id),
+            request_hash=create_hash(workflow_id, tags, asked_home, executed=executed),
         )
         run = Run(
             run_id=mint_run_id(tenant, home, self._ids.run_entropy()),
@@ -66,6 +68,7 @@ class RunMaker:
             created_at_us=self._clock(),
             era=ERA,
             head=Head(),
+            executed=executed,
         )
         return await self._insert(run, receipt, request_id, timeout_s)
 

@@ -29,7 +29,10 @@ class KeySeen(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupWrite:
-    """Consecutive appends to one run, as one move of its head from ``previous`` to ``head``."""
+    """Consecutive appends to one run, as one move of its head from ``previous`` to ``head``.
+
+    ``lease_epoch`` must still be the run's (0: none of them is an executor's); ``wakes``: one of them is not.
+    """
 
     run_id: RunId
     previous: Head
@@ -39,6 +42,8 @@ class GroupWrite:
     end_bytes: Sequence[int]
     receipts: Sequence[Receipt]
     engines: Mapping[str, int]
+    lease_epoch: int = 0
+    wakes: bool = True
 
 
 class LogWriter(Protocol):

@@ -16,7 +16,7 @@ from isoline_server.store.database import Database
 from isoline_server.store.tables import region_literal
 
 _RUN_COLUMNS = """r.run_id, r.tenant, r.region, r.workflow_id, r.tags, r.created_at, r.era, r.head_seq, r.head_digest, r.head_bytes,
-       r.terminal_seq, r.fork_mode, r.source_run_id, r.from_seq, r.prefix_digest, r.overlay"""
+       r.terminal_seq, r.fork_mode, r.source_run_id, r.from_seq, r.prefix_digest, r.overlay, r.executed"""
 
 
 class SqlLogReader:
@@ -189,6 +189,7 @@ def _run(row: Sequence[Any], ranges: tuple[LineageRange, ...]) -> Run:
         head_bytes,
         terminal_seq,
         *fork,
+        executed,
     ) = row
     return Run(
         run_id=RunId(run_id),
@@ -201,6 +202,7 @@ def _run(row: Sequence[Any], ranges: tuple[LineageRange, ...]) -> Run:
         head=Head(seq=head_seq, digest=head_digest, record_bytes=head_bytes, terminal_seq=terminal_seq),
         fork=_fork_origin(fork),
         lineage=ranges,
+        executed=executed,
     )
 
 

@@ -40,8 +40,8 @@ class SqlLogWriter:
     async def load_heads(self, region: Region, run_ids: Sequence[RunId]) -> Mapping[RunId, Head]:
         rows = await self._database.fetch("load_heads", heads_sql(region), {"run_ids": list(run_ids)})
         return {
-            RunId(run_id): Head(seq=seq, digest=digest, record_bytes=size, terminal_seq=terminal)
-            for run_id, seq, digest, size, terminal in rows
+            RunId(run_id): Head(seq=seq, digest=digest, record_bytes=size, terminal_seq=terminal, lease_epoch=epoch)
+            for run_id, seq, digest, size, terminal, epoch in rows
         }
 
     async def load_receipts(self, region: Region, keys: Sequence[bytes]) -> Mapping[bytes, Receipt]:
@@ -89,6 +89,16 @@ class SqlLogWriter:
             raise
 
 
+def _fenced(epoch: str) -> str:
+    """The append is not under a lease, or its lease is the run's newest."""
+    return f"({epoch} = 0 OR runs.lease_epoch = {epoch})"
+
+
+def _woken(wakes: str) -> str:
+    """When a run wants an executor, once events from outside were appended to it. One that waits already keeps its place."""
+    return f"CASE WHEN {wakes} AND executed AND (wake_at IS NULL OR wake_at > now()) THEN now() ELSE wake_at END"
+
+
 @functools.cache
 def append_single_sql(region: Region) -> str:
     """``append_sql`` for the commonest append: one event, one receipt, no engine. Twenty arrays of one element cost more than the statement."""
@@ -96,8 +106,9 @@ def append_single_sql(region: Region) -> str:
     return f"""
 WITH moved AS (
   UPDATE runs SET head_seq = %(seq)b::BIGINT, head_digest = %(digest)b::BYTEA, head_bytes = %(end_byte)b::BIGINT,
-                  terminal_seq = %(terminal)b::BIGINT
+                  terminal_seq = %(terminal)b::BIGINT, wake_at = {_woken("%(wakes)b::BOOLEAN")}
    WHERE region = {r} AND run_id = %(run_id)b::TEXT AND head_seq = %(seq)b::BIGINT - 1 AND head_digest = %(old_digest)b::BYTEA
+     AND {_fenced("%(lease_epoch)b::BIGINT")}
   RETURNING run_id
 ), added AS (
   INSERT INTO events (region, run_id, seq, record, digest, end_byte)
@@ -116,8 +127,9 @@ def append_group_sql(region: Region) -> str:
     return f"""
 WITH moved AS (
   UPDATE runs SET head_seq = %(seq)b::BIGINT, head_digest = %(digest)b::BYTEA, head_bytes = %(end_byte)b::BIGINT,
-                  terminal_seq = %(terminal)b::BIGINT
+                  terminal_seq = %(terminal)b::BIGINT, wake_at = {_woken("%(wakes)b::BOOLEAN")}
    WHERE region = {r} AND run_id = %(run_id)b::TEXT AND head_seq = %(old_seq)b::BIGINT AND head_digest = %(old_digest)b::BYTEA
+     AND {_fenced("%(lease_epoch)b::BIGINT")}
   RETURNING run_id
 ), added AS (
   INSERT INTO events (region, run_id, seq, record, digest, end_byte)
@@ -144,11 +156,13 @@ def append_sql(region: Region) -> str:
     r = region_literal(region)
     return f"""
 WITH moved AS (
-  UPDATE runs SET head_seq = g.new_seq, head_digest = g.new_digest, head_bytes = g.new_bytes, terminal_seq = g.new_terminal
+  UPDATE runs SET head_seq = g.new_seq, head_digest = g.new_digest, head_bytes = g.new_bytes, terminal_seq = g.new_terminal,
+                  wake_at = {_woken("g.wakes")}
     FROM unnest(%(run_ids)b::TEXT[], %(old_seqs)b::BIGINT[], %(old_digests)b::BYTEA[], %(new_seqs)b::BIGINT[], %(new_digests)b::BYTEA[],
-                %(new_bytes)b::BIGINT[], %(new_terminals)b::BIGINT[])
-      AS g(run_id, old_seq, old_digest, new_seq, new_digest, new_bytes, new_terminal)
+                %(new_bytes)b::BIGINT[], %(new_terminals)b::BIGINT[], %(lease_epochs)b::BIGINT[], %(wakes)b::BOOLEAN[])
+      AS g(run_id, old_seq, old_digest, new_seq, new_digest, new_bytes, new_terminal, lease_epoch, wakes)
    WHERE runs.region = {r} AND runs.run_id = g.run_id AND runs.head_seq = g.old_seq AND runs.head_digest = g.old_digest
+     AND {_fenced("g.lease_epoch")}
   RETURNING runs.run_id
 ), added AS (
   INSERT INTO events (region, run_id, seq, record, digest, end_byte)
@@ -211,6 +225,8 @@ def _head_params(group: GroupWrite) -> dict[str, Any]:
         "digest": group.head.digest,
         "end_byte": group.head.record_bytes,
         "terminal": group.head.terminal_seq,
+        "lease_epoch": group.lease_epoch,
+        "wakes": group.wakes,
     }
 
 
@@ -226,6 +242,8 @@ def append_params(groups: Sequence[GroupWrite]) -> dict[str, Any]:
         "new_digests": [group.head.digest for group in groups],
         "new_bytes": [group.head.record_bytes for group in groups],
         "new_terminals": [group.head.terminal_seq for group in groups],
+        "lease_epochs": [group.lease_epoch for group in groups],
+        "wakes": [group.wakes for group in groups],
         "event_runs": [group.run_id for group in groups for _ in group.records],
         "event_seqs": [seq for group in groups for seq in range(group.previous.seq + 1, group.head.seq + 1)],
         "event_records": [record for group in groups for record in group.records],
@@ -247,7 +265,7 @@ def append_params(groups: Sequence[GroupWrite]) -> dict[str, Any]:
 def heads_sql(region: Region) -> str:
     """The heads of many runs."""
     return f"""
-SELECT run_id, head_seq, head_digest, head_bytes, terminal_seq FROM runs
+SELECT run_id, head_seq, head_digest, head_bytes, terminal_seq, lease_epoch FROM runs
  WHERE region = {region_literal(region)} AND run_id = ANY(%(run_ids)s::TEXT[])"""
 
 
@@ -270,7 +288,7 @@ SELECT n.run_id, n.engine, n.last_engine_seq
 
 @functools.cache
 def insert_run_sql(home: Region, receipt_region: Region) -> str:
-    """A run, its lineage and its receipt."""
+    """A run, its lineage and its receipt. A fork that executors run wants one at once; an empty run, with its first event."""
     h = region_literal(home)
     return f"""
 WITH kept AS (
@@ -282,10 +300,11 @@ WITH kept AS (
     FROM unnest(%(starts)s::BIGINT[], %(ends)s::BIGINT[], %(origins)s::TEXT[]) AS l(start_seq, end_seq, origin_run_id)
 )
 INSERT INTO runs (region, run_id, tenant, workflow_id, tags, created_at, era, head_seq, head_digest, head_bytes, terminal_seq,
-                  fork_mode, source_run_id, from_seq, prefix_digest, overlay)
+                  fork_mode, source_run_id, from_seq, prefix_digest, overlay, executed, wake_at)
 VALUES ({h}, %(run_id)s::TEXT, %(tenant)s::TEXT, %(workflow_id)s::TEXT, %(tags)s::BYTEA, %(created_at)s::TIMESTAMPTZ, %(era)s::SMALLINT,
         %(head_seq)s::BIGINT, %(head_digest)s::BYTEA, %(head_bytes)s::BIGINT, NULL, %(fork_mode)s::SMALLINT, %(source_run_id)s::TEXT,
-        %(from_seq)s::BIGINT, %(prefix_digest)s::BYTEA, %(overlay)s::BYTEA)"""
+        %(from_seq)s::BIGINT, %(prefix_digest)s::BYTEA, %(overlay)s::BYTEA, %(executed)s::BOOLEAN,
+        CASE WHEN %(executed)s::BOOLEAN AND %(fork_mode)s::SMALLINT IS NOT NULL THEN now() END)"""
 
 
 @functools.cache
@@ -321,4 +340,5 @@ def _run_params(run: Run, receipt: Receipt) -> dict[str, Any]:
         "from_seq": None if fork is None else fork.from_seq,
         "prefix_digest": None if fork is None else fork.prefix_digest,
         "overlay": None if fork is None else fork.overlay,
+        "executed": run.executed,
     }

@@ -7,15 +7,18 @@ written by hand in ``migrations``; ``tests/store/test_migrations.py`` compares t
 
 from sqlalchemy import (
     BigInteger,
+    Boolean,
     Column,
     DateTime,
     Index,
+    Integer,
     LargeBinary,
     MetaData,
     PrimaryKeyConstraint,
     SmallInteger,
     String,
     Table,
+    text,
 )
 
 from isoline_server.domain.ids import Region, check_region
@@ -44,9 +47,27 @@ runs = Table(
     Column("from_seq", BigInteger),
     Column("prefix_digest", LargeBinary),
     Column("overlay", LargeBinary),
+    # Executors run it. When it wants one; absent: not before something happens to it. While it is leased the time stays, so that the run
+    # of an executor that died is taken over when its lease ends.
+    Column("executed", Boolean, nullable=False, server_default=text("false")),
+    Column("wake_at", DateTime(timezone=True)),
+    # Something other than an append wanted the executor since the run was claimed.
+    Column("called", Boolean, nullable=False, server_default=text("false")),
+    # The newest lease: its epoch only grows. No expiry: it was given back.
+    Column("lease_epoch", BigInteger, nullable=False, server_default=text("0")),
+    Column("lease_owner", String(128)),
+    Column("lease_expires_at", DateTime(timezone=True)),
     PrimaryKeyConstraint("region", "run_id", name="runs_pkey"),
 )
 Index("runs_by_tenant", runs.c.region, runs.c.tenant, runs.c.created_at, runs.c.run_id)
+Index(
+    "runs_by_wake",
+    runs.c.region,
+    runs.c.tenant,
+    runs.c.wake_at,
+    runs.c.run_id,
+    postgresql_where=runs.c.wake_at.is_not(None),
+)
 
 lineage = Table(
     "lineage",
@@ -113,6 +134,65 @@ snapshots = Table(
     Column("state", LargeBinary, nullable=False),
     Column("state_digest", LargeBinary, nullable=False),
     PrimaryKeyConstraint("region", "run_id", "seq", name="snapshots_pkey"),
+)
+
+effects = Table(
+    "effects",
+    metadata,
+    # The home region of the run: claims and outcomes are fenced by the run's row.
+    Column("region", String(15), nullable=False),
+    Column("run_id", String(192), nullable=False),
+    Column("effect_id", String(128), nullable=False),
+    Column("tenant", String(133), nullable=False),
+    Column("node_id", String(128), nullable=False),
+    Column("visit", BigInteger, nullable=False),
+    Column("ordinal", BigInteger, nullable=False),
+    Column("seam", String(128), nullable=False),
+    Column("provider_key", String(512), nullable=False),
+    Column("request_digest", LargeBinary, nullable=False),
+    # See domain/effect.py. Moves only by statements that name the state, the attempt and the epoch before.
+    Column("state", SmallInteger, nullable=False),
+    Column("attempt", Integer, nullable=False),
+    Column("lease_epoch", BigInteger, nullable=False),
+    Column("draws", LargeBinary, nullable=False),
+    Column("outcome", LargeBinary, nullable=False),
+    Column("cost", LargeBinary, nullable=False),
+    # Never changes, so that lists keep their order.
+    Column("first_claimed_at", DateTime(timezone=True), nullable=False),
+    Column("claimed_at", DateTime(timezone=True), nullable=False),
+    Column("outbound_at", DateTime(timezone=True)),
+    Column("ended_at", DateTime(timezone=True)),
+    Column("resolved_by", String(256), nullable=False),
+    PrimaryKeyConstraint("region", "run_id", "effect_id", name="effects_pkey"),
+)
+Index(
+    "effects_by_state",
+    effects.c.region,
+    effects.c.tenant,
+    effects.c.state,
+    effects.c.first_claimed_at,
+    effects.c.run_id,
+    effects.c.effect_id,
+)
+
+invocations = Table(
+    "invocations",
+    metadata,
+    # The home region of the run.
+    Column("region", String(15), nullable=False),
+    Column("run_id", String(192), nullable=False),
+    Column("node_id", String(128), nullable=False),
+    Column("execution", BigInteger, nullable=False),
+    # Lower-case hex of the request's digest.
+    Column("key", String(64), nullable=False),
+    Column("repetition", Integer, nullable=False),
+    Column("tenant", String(133), nullable=False),
+    # Immutable: the first record counts.
+    Column("kind", SmallInteger, nullable=False),
+    Column("response", LargeBinary, nullable=False),
+    Column("cost", LargeBinary, nullable=False),
+    Column("created_at", DateTime(timezone=True), nullable=False),
+    PrimaryKeyConstraint("region", "run_id", "node_id", "execution", "key", "repetition", name="invocations_pkey"),
 )
 
 

@@ -1,0 +1,8 @@
+-- https://www.cockroachlabs.com/docs/v26.2/alter-table#add-column
+ALTER TABLE runs
+    ADD COLUMN IF NOT EXISTS executed BOOLEAN NOT NULL DEFAULT false,
+    ADD COLUMN IF NOT EXISTS wake_at TIMESTAMPTZ,
+    ADD COLUMN IF NOT EXISTS called BOOLEAN NOT NULL DEFAULT false,
+    ADD COLUMN IF NOT EXISTS lease_epoch BIGINT NOT NULL DEFAULT 0,
+    ADD COLUMN IF NOT EXISTS lease_owner VARCHAR(128),
+    ADD COLUMN IF NOT EXISTS lease_expires_at TIMESTAMPTZ

@@ -1,0 +1,25 @@
+-- https://www.cockroachlabs.com/docs/v26.2/table-localities#regional-by-row-tables
+CREATE TABLE IF NOT EXISTS effects (
+    region crdb_internal_region NOT NULL,
+    run_id VARCHAR(192) NOT NULL,
+    effect_id VARCHAR(128) NOT NULL,
+    tenant VARCHAR(133) NOT NULL,
+    node_id VARCHAR(128) NOT NULL,
+    visit BIGINT NOT NULL,
+    ordinal BIGINT NOT NULL,
+    seam VARCHAR(128) NOT NULL,
+    provider_key VARCHAR(512) NOT NULL,
+    request_digest BYTEA NOT NULL,
+    state SMALLINT NOT NULL,
+    attempt INTEGER NOT NULL,
+    lease_epoch BIGINT NOT NULL,
+    draws BYTEA NOT NULL,
+    outcome BYTEA NOT NULL,
+    cost BYTEA NOT NULL,
+    first_claimed_at TIMESTAMPTZ NOT NULL,
+    claimed_at TIMESTAMPTZ NOT NULL,
+    outbound_at TIMESTAMPTZ,
+    ended_at TIMESTAMPTZ,
+    resolved_by VARCHAR(256) NOT NULL,
+    CONSTRAINT effects_pkey PRIMARY KEY (region, run_id, effect_id)
+) LOCALITY REGIONAL BY ROW AS region
