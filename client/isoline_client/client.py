@@ -1,14 +1,16 @@
 """The client: the way in. It knows the servers and makes handles of runs; what can be done with a run is in ``run``."""
 
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 from isoline.v1 import host_service_pb2 as host_pb
 from isoline.v1 import log_service_pb2 as log_pb
 from isoline_client import limits, wire
 from isoline_client.channel import Connection, Tls
 from isoline_client.errors import VerificationFailed
+from isoline_client.events import NewEvent
+from isoline_client.execution import ExecutionClient
 from isoline_client.ids import new_request_id
 from isoline_client.run import Run, made_run
 from isoline_client.values import Capabilities, Diff, RegionStatus, RunInfo
@@ -53,17 +55,52 @@ class Client:
         tags: Sequence[str] = (),
         home_region: str = "",
         *,
+        executed: bool = False,
         request_id: str | None = None,
         timeout_s: float | None = None,
     ) -> Run:
-        """Make an empty run, in the answering server's region unless another is named."""
+        """Make an empty run, in the answering server's region unless another is named. ``executed``: executors of its region run it, as soon
+        as there is an event in it."""
         request = log_pb.CreateRunRequest(
-            request_id=request_id or new_request_id(), workflow_id=workflow_id, tags=tags, home_region=home_region
+            request_id=request_id or new_request_id(),
+            workflow_id=workflow_id,
+            tags=tags,
+            home_region=home_region,
+            executed=executed,
         )
         answer = await self._connection.call(
             wire.CREATE_RUN, request, request_id=request.request_id, timeout_s=timeout_s
         )
         return made_run(self._connection, answer, verify=self._verify)
+
+    async def start_run(
+        self,
+        workflow_id: str,
+        inputs: Mapping[str, Any],
+        *,
+        tags: Sequence[str] = (),
+        home_region: str = "",
+        request_id: str | None = None,
+        version: str = "",
+        timeout_s: float | None = None,
+    ) -> Run:
+        """Make a run that executors run, and append its ``run.started``. After a failure repeat with the same ``request_id``: there will be
+        one run that is started once."""
+        # Ids are told apart by operation, so one serves both calls.
+        request_id = request_id or new_request_id()
+        payload = {"workflowId": workflow_id, "inputs": dict(inputs), "transport": "rest"}
+        if version:
+            payload["x-isoline-version"] = version
+        started = NewEvent("run.started", payload)
+        run = await self.create_run(
+            workflow_id, tags, home_region, executed=True, request_id=request_id, timeout_s=timeout_s
+        )
+        await run.append(started, expected_seq=0, request_id=request_id, timeout_s=timeout_s)
+        return run
+
+    def execution(self) -> ExecutionClient:
+        """What executors need beside the log: leases, effects, invocations."""
+        return ExecutionClient(self._connection)
 
     def run(self, run_id: str) -> Run:
         """The handle of a run that exists. No call is made."""

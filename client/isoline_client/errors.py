@@ -11,6 +11,10 @@
     │   │   ├── TenantMismatch          the id belongs to another tenant (field)
     │   │   └── ScopeMissing            the key lacks a scope (scope)
     │   ├── RunNotFound             no such run (run_id)
+    │   ├── LeaseLost               the run was claimed anew, or the lease ended (run_id, lease_epoch)
+    │   ├── EffectNotFound          no such effect in the run (run_id, effect_id)
+    │   ├── EffectIdentityReused    the effect's id came before with another request (run_id, effect_id)
+    │   ├── EffectTransitionRefused the effect may not go there from where it is (run_id, effect_id, state, attempt, to)
     │   ├── RunTerminal             the run has ended; this event may not follow (run_id, terminal_seq, type)
     │   ├── SeqOutOfRange           the range is not in the log (field, got, head_seq)
     │   ├── PrefixMismatch          the caller's position is not of this run (seq, expected_digest, actual_digest)
@@ -144,6 +148,33 @@ class RunTerminal(Refused):
 
 
 @dataclass(eq=False, kw_only=True)
+class LeaseLost(Refused):
+    run_id: str = ""
+    lease_epoch: int = -1
+
+
+@dataclass(eq=False, kw_only=True)
+class EffectNotFound(Refused):
+    run_id: str = ""
+    effect_id: str = ""
+
+
+@dataclass(eq=False, kw_only=True)
+class EffectIdentityReused(Refused):
+    run_id: str = ""
+    effect_id: str = ""
+
+
+@dataclass(eq=False, kw_only=True)
+class EffectTransitionRefused(Refused):
+    run_id: str = ""
+    effect_id: str = ""
+    state: str = ""
+    attempt: int = -1
+    to: str = ""
+
+
+@dataclass(eq=False, kw_only=True)
 class SeqOutOfRange(Refused):
     field: str = ""
     got: int = -1
@@ -269,6 +300,10 @@ REASONS: Final[Mapping[str, type[IsolineError]]] = {
     "ID_TENANT_MISMATCH": TenantMismatch,
     "FORBIDDEN": ScopeMissing,
     "NOT_FOUND": RunNotFound,
+    "LEASE_LOST": LeaseLost,
+    "EFFECT_NOT_FOUND": EffectNotFound,
+    "EFFECT_IDENTITY_REUSED": EffectIdentityReused,
+    "EFFECT_TRANSITION_REFUSED": EffectTransitionRefused,
     "RUN_TERMINAL": RunTerminal,
     "SEQ_OUT_OF_RANGE": SeqOutOfRange,
     "PREFIX_MISMATCH": PrefixMismatch,

@@ -46,6 +46,7 @@ class Run:
         expected_seq: int | None = None,
         engine: str = "",
         engine_seq: int = 0,
+        lease_epoch: int = 0,
         request_id: str | None = None,
         timeout_s: float | None = None,
     ) -> Appended:
@@ -53,7 +54,7 @@ class Run:
 
         ``expected_seq`` is the seq the first event shall get; without it the events go to the end, wherever that is. After
         ``OutcomeUnknown``, or a cancelled call whose ``request_id`` you gave, repeat with the same events and the same id: they are
-        written once.
+        written once. ``lease_epoch`` is for executors: the append is refused when the run was claimed anew since.
         """
         new = (events,) if isinstance(events, NewEvent) else tuple(events)
         request = wire.append_request(self.run_id, new, request_id or new_request_id())
@@ -61,6 +62,7 @@ class Run:
             request.expected_seq = expected_seq
         request.engine = engine
         request.engine_seq = engine_seq
+        request.lease_epoch = lease_epoch
         answer = await self._connection.call(wire.APPEND, request, request_id=request.request_id, timeout_s=timeout_s)
         return wire.appended(answer, len(new))
 
@@ -164,10 +166,12 @@ class Run:
         overlay: Mapping[str, Any] | bytes | str | None = None,
         home_region: str = "",
         expected_prefix_digest: bytes | None = None,
+        executed: bool | None = None,
         request_id: str | None = None,
         timeout_s: float | None = None,
     ) -> "Run":
-        """Make a run that shares this one's prefix ``[0, from_seq)``, in constant time. ``overlay`` is for a branch only."""
+        """Make a run that shares this one's prefix ``[0, from_seq)``, in constant time. ``overlay`` is for a branch only.
+        ``executed``: whether executors run it; as the source when not said."""
         request = log_pb.ForkRunRequest(
             request_id=request_id or new_request_id(),
             source_run_id=self.run_id,
@@ -176,6 +180,7 @@ class Run:
             run_options_overlay=wire.overlay(overlay),
             home_region=home_region,
             expected_prefix_digest=expected_prefix_digest or b"",
+            executed=executed,
         )
         answer = await self._connection.call(wire.FORK_RUN, request, request_id=request.request_id, timeout_s=timeout_s)
         return made_run(self._connection, answer, verify=self._verify)

@@ -136,6 +136,7 @@ class SyncRun:
         expected_seq: int | None = None,
         engine: str = "",
         engine_seq: int = 0,
+        lease_epoch: int = 0,
         request_id: str | None = None,
         timeout_s: float | None = None,
     ) -> Appended:
@@ -144,6 +145,7 @@ class SyncRun:
             expected_seq=expected_seq,
             engine=engine,
             engine_seq=engine_seq,
+            lease_epoch=lease_epoch,
             request_id=request_id,
             timeout_s=timeout_s,
         )
@@ -207,6 +209,7 @@ class SyncRun:
         overlay: Mapping[str, Any] | bytes | str | None = None,
         home_region: str = "",
         expected_prefix_digest: bytes | None = None,
+        executed: bool | None = None,
         request_id: str | None = None,
         timeout_s: float | None = None,
     ) -> "SyncRun":
@@ -216,6 +219,7 @@ class SyncRun:
             overlay=overlay,
             home_region=home_region,
             expected_prefix_digest=expected_prefix_digest,
+            executed=executed,
             request_id=request_id,
             timeout_s=timeout_s,
         )
@@ -257,11 +261,36 @@ class SyncClient:
         tags: Sequence[str] = (),
         home_region: str = "",
         *,
+        executed: bool = False,
         request_id: str | None = None,
         timeout_s: float | None = None,
     ) -> SyncRun:
-        making = self._client.create_run(workflow_id, tags, home_region, request_id=request_id, timeout_s=timeout_s)
+        making = self._client.create_run(
+            workflow_id, tags, home_region, executed=executed, request_id=request_id, timeout_s=timeout_s
+        )
         return SyncRun(self._loop, self._loop.run(making))
+
+    def start_run(
+        self,
+        workflow_id: str,
+        inputs: Mapping[str, Any],
+        *,
+        tags: Sequence[str] = (),
+        home_region: str = "",
+        request_id: str | None = None,
+        version: str = "",
+        timeout_s: float | None = None,
+    ) -> SyncRun:
+        starting = self._client.start_run(
+            workflow_id,
+            inputs,
+            tags=tags,
+            home_region=home_region,
+            request_id=request_id,
+            version=version,
+            timeout_s=timeout_s,
+        )
+        return SyncRun(self._loop, self._loop.run(starting))
 
     def run(self, run_id: str) -> SyncRun:
         return SyncRun(self._loop, self._client.run(run_id))

@@ -43,7 +43,7 @@ class ForkOrigin:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunInfo:
-    """A run's head and lineage. ``terminal_seq`` is None while the run goes on, ``fork`` on a run that is none."""
+    """A run's head and lineage. ``terminal_seq`` is None while the run goes on, ``fork`` on one that is none. ``executed``: executors run it."""
 
     run_id: str
     workflow_id: str
@@ -56,6 +56,7 @@ class RunInfo:
     lineage: tuple[LineageRange, ...]
     era: int
     record_bytes: int
+    executed: bool = False
     source: Source = ""
 
 

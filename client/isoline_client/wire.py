@@ -21,7 +21,7 @@ A = TypeVar("A", bound=Message)
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Method(Generic[Q, A]):
-    """One call of a service. ``changes``: its request carries a request id, for no answer leaves its outcome open."""
+    """One call of a service. ``changes``: its request is known by an id, for no answer leaves its outcome open."""
 
     path: str
     parse: Callable[[bytes], A]
@@ -179,6 +179,7 @@ def run_info(message: log_pb.Run, read_from: int = pb.SOURCE_UNSPECIFIED) -> val
         ),
         era=message.era,
         record_bytes=message.record_bytes,
+        executed=message.executed,
         source=source(read_from),
     )
 

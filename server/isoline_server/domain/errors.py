@@ -10,7 +10,10 @@
     │   ├── ScopeMissing            the credential lacks a scope
     │   ├── Unauthenticated         no credential, or an unknown one
     │   ├── RunNotFound             no such run in the caller's tenant (said only after a fresh read)
-    │   ├── LeaseLost               the lease's epoch is not the run's: it was claimed anew, or never given
+    │   ├── LeaseLost               the lease has ended, or its epoch is not the run's: it was claimed anew, or never given
+    │   ├── EffectNotFound          no such effect in the run
+    │   ├── EffectIdentityReused    an effect's id came before with another request
+    │   ├── EffectTransitionRefused an effect may not go there from where it is
     │   ├── RunTerminal             the run has ended; this event type may not follow
     │   ├── SeqOutOfRange           the asked range is not in the log
     │   ├── PrefixMismatch          the caller's (seq, digest) is not this run's
@@ -132,7 +135,37 @@ class LeaseLost(Refused):
     lease_epoch: int
 
     def __str__(self) -> str:
-        return f"lease epoch {self.lease_epoch} is not that of {self.run_id}, which was claimed anew since; nothing was done"
+        return f"lease epoch {self.lease_epoch} of {self.run_id} has ended, or the run was claimed anew since; nothing was done"
+
+
+@dataclass
+class EffectNotFound(Refused):
+    run_id: str
+    effect_id: str
+
+    def __str__(self) -> str:
+        return f"no effect {self.effect_id} in {self.run_id}"
+
+
+@dataclass
+class EffectIdentityReused(Refused):
+    run_id: str
+    effect_id: str
+
+    def __str__(self) -> str:
+        return f"effect {self.effect_id} of {self.run_id} was claimed before with another request; nothing was done"
+
+
+@dataclass
+class EffectTransitionRefused(Refused):
+    run_id: str
+    effect_id: str
+    state: str
+    attempt: int
+    to: str
+
+    def __str__(self) -> str:
+        return f"effect {self.effect_id} of {self.run_id} is {self.state} in attempt {self.attempt}; this call cannot make it {self.to}"
 
 
 @dataclass
