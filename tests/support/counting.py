@@ -105,9 +105,9 @@ class Counting:
                 except OSError:
                     self.close_connection = True  # whoever asked was killed meanwhile
 
-            do_GET = do_POST = do_PUT = do_DELETE = do_PATCH = _serve
+            do_GET = do_POST = do_PUT = do_DELETE = do_PATCH = _serve  # noqa: N815 - names of the standard library
 
-            def log_message(self, format: str, *args: Any) -> None:
+            def log_message(self, *args: Any) -> None:
                 """Not a word."""
 
         return Handler

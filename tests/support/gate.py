@@ -52,7 +52,11 @@ class Gate(grpc.GenericRpcHandler):  # type: ignore[misc]
         self.calls: list[str] = []
 
     def stop(
-        self, method: str, *, where: Literal["before", "behind"] = "before", matches: Callable[[Any], bool] | None = None
+        self,
+        method: str,
+        *,
+        where: Literal["before", "behind"] = "before",
+        matches: Callable[[Any], bool] | None = None,
     ) -> Stop:
         """Stop the calls of a method whose requests match, from now on."""
         made = Stop(method, where, matches or (lambda _: True))

@@ -4,6 +4,8 @@ from typing import Annotated
 
 import typer
 
+from isoline_client.cli.failures import CommandError
+from isoline_client.cli.forecasting import show_forecast
 from isoline_client.cli.options import RunArgument, add_command
 from isoline_client.cli.parsing import digest_of, mode_of, note_request_id, overlay_of
 from isoline_client.cli.runs import HomeOption, RequestIdOption, show_made
@@ -53,6 +55,19 @@ async def fork(
             show_default=False,
         ),
     ] = None,
+    executed: Annotated[
+        bool | None,
+        typer.Option(
+            "--executed/--not-executed", help="Whether executors run it. Else as the source.", show_default=False
+        ),
+    ] = None,
+    dry_run: Annotated[
+        bool,
+        typer.Option(
+            "--dry-run",
+            help="Make nothing: list the effects that a branch would fire again, or a replay would suppress.",
+        ),
+    ] = False,
     home: HomeOption = "",
     request_id: RequestIdOption = None,
 ) -> None:
@@ -65,7 +80,13 @@ async def fork(
     FORK=$(isoline fork $RUN --from 40)
     isoline fork $RUN --from 40 --region us --overlay '{"model": "small"}'
     isoline fork $RUN --mode replay --from 12 --json
+    isoline fork $RUN --from 12 --dry-run
     """
+    if dry_run:
+        if from_seq is None and mode_of(mode) == "branch":
+            raise CommandError("--from: a branch needs it")
+        await show_forecast(session, run_id, from_seq or 0, mode_of(mode))
+        return
     data, digest = overlay_of(overlay), None if expect_digest is None else digest_of(expect_digest, "--expect-digest")
     async with session.client() as client:
         try:
@@ -75,6 +96,7 @@ async def fork(
                 overlay=data,
                 home_region=home or session.region,
                 expected_prefix_digest=digest,
+                executed=executed,
                 request_id=request_id,
             )
         except IsolineError as error:

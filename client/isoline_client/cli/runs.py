@@ -7,11 +7,13 @@ from typing import Annotated
 import typer
 from rich.table import Table
 
+from isoline_client.cli import steering
 from isoline_client.cli.documents import run_document, time_text
 from isoline_client.cli.options import FreshnessOption, RunArgument, add_command
 from isoline_client.cli.output import Output, add_row, facts, table
 from isoline_client.cli.parsing import freshness_of, note_request_id
 from isoline_client.cli.session import Session
+from isoline_client.cli.starting import start
 from isoline_client.errors import IsolineError
 from isoline_client.run import Run
 from isoline_client.values import RunInfo
@@ -39,8 +41,9 @@ RequestIdOption = Annotated[
 def register(app: typer.Typer) -> None:
     """Add the group ``run``."""
     group = typer.Typer(no_args_is_help=True, help="Make runs, look at them, list them.")
-    for work, name in ((create, "create"), (show, "show"), (list_runs, "list")):
+    for work, name in ((create, "create"), (start, "start"), (show, "show"), (list_runs, "list")):
         add_command(group, work, name)
+    steering.register_into(group)
     app.add_typer(group, name="run")
 
 

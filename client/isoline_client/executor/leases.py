@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from isoline_client.errors import IsolineError
-from isoline_client.execution import Execution, Lease
+from isoline_client.execution import ExecutionClient, Lease
 
 _log: Final = logging.getLogger(__name__)
 
@@ -33,7 +33,7 @@ class Held:
 class Leases:
     """Takes claimed leases, renews them a few times within their lifetime, and says which are gone."""
 
-    def __init__(self, execution: Execution, *, ttl_ms: int, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, execution: ExecutionClient, *, ttl_ms: int, clock: Callable[[], float] = time.monotonic) -> None:
         self._execution = execution
         self._ttl_ms = ttl_ms
         self._clock = clock

@@ -52,5 +52,6 @@ def is_recorded(events: Sequence[tuple[str, Mapping[str, Any]]]) -> bool:
 
 def _changes(values: Mapping[str, Any]) -> list[NewEvent]:
     return [
-        NewEvent("variable.changed", {"name": name, "next": value, MARK: True}) for name, value in sorted(values.items())
+        NewEvent("variable.changed", {"name": name, "next": value, MARK: True})
+        for name, value in sorted(values.items())
     ]

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from isoline_client.errors import Busy, Damaged, IsolineError
-from isoline_client.execution import Claim, Execution
+from isoline_client.execution import Claim, ExecutionClient
 from isoline_client.executor.leases import Held, Leases
 from isoline_client.executor.settings import CLAIM_MAX, FAILURE_PAUSE_MS, Settings
 
@@ -37,7 +37,9 @@ Drive = Callable[[Held, asyncio.Event, int], Awaitable[Rest]]
 class Executor:
     """Runs until it is drained, or as ``settings.until`` says."""
 
-    def __init__(self, execution: Execution, settings: Settings, workflow_ids: Sequence[str], drive: Drive) -> None:
+    def __init__(
+        self, execution: ExecutionClient, settings: Settings, workflow_ids: Sequence[str], drive: Drive
+    ) -> None:
         self._execution = execution
         self._settings = settings
         self._workflow_ids = tuple(workflow_ids)
