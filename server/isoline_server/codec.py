@@ -6,7 +6,7 @@ Bytes are made once, by ``encode``, when an event is accepted. Nothing re-serial
 from google.protobuf.message import DecodeError
 
 from isoline.v1 import common_pb2 as pb
-from isoline_server.domain.event import Event, EventContent, EventStamp
+from isoline_server.domain.event import Event, EventContent, EventStamp, LegacyStamp
 
 
 def encode(content: EventContent, stamp: EventStamp) -> bytes:
@@ -31,6 +31,9 @@ def encode(content: EventContent, stamp: EventStamp) -> bytes:
     if stamp.engine:
         when.engine = stamp.engine
         when.engine_seq = stamp.engine_seq
+    if stamp.legacy is not None:
+        when.legacy_event_id = stamp.legacy.event_id
+        when.legacy_digest = stamp.legacy.document_digest
     return message.SerializeToString(deterministic=True)
 
 
@@ -47,6 +50,9 @@ def decode(record: bytes) -> Event:
             region=stamp.region,
             engine=stamp.engine,
             engine_seq=stamp.engine_seq,
+            legacy=LegacyStamp(document_digest=stamp.legacy_digest, event_id=stamp.legacy_event_id)
+            if stamp.legacy_digest
+            else None,
         ),
     )
 

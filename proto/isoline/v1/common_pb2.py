@@ -24,25 +24,27 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x17isoline/v1/common.proto\x12\nisoline.v1\"~\n\x0c\x45ventContent\x12\x0c\n\x04type\x18\x01 \x01(\t\x12\x0f\n\x07node_id\x18\x02 \x01(\t\x12\x16\n\x0eschema_version\x18\x03 \x01(\x05\x12\x16\n\x0e\x65ngine_version\x18\x04 \x01(\x05\x12\x0f\n\x07payload\x18\x05 \x01(\x0c\x12\x0e\n\x06masked\x18\x06 \x03(\t\"\x99\x01\n\nEventStamp\x12\x10\n\x08\x65vent_id\x18\x01 \x01(\x0c\x12\x14\n\x0c\x63\x61usation_id\x18\x02 \x01(\t\x12\x16\n\x0erecorded_at_us\x18\x03 \x01(\x03\x12\x0e\n\x06region\x18\x04 \x01(\t\x12\x0e\n\x06\x65ngine\x18\x05 \x01(\t\x12\x12\n\nengine_seq\x18\x06 \x01(\x03\x12\x17\n\x0flegacy_event_id\x18\x07 \x01(\t\"Y\n\x05\x45vent\x12)\n\x07\x63ontent\x18\x01 \x01(\x0b\x32\x18.isoline.v1.EventContent\x12%\n\x05stamp\x18\x02 \x01(\x0b\x32\x16.isoline.v1.EventStamp\"\'\n\x08Position\x12\x0b\n\x03seq\x18\x01 \x01(\x03\x12\x0e\n\x06\x64igest\x18\x02 \x01(\x0c*W\n\x06Source\x12\x16\n\x12SOURCE_UNSPECIFIED\x10\x00\x12\x10\n\x0cSOURCE_LOCAL\x10\x01\x12\x11\n\rSOURCE_LEADER\x10\x02\x12\x10\n\x0cSOURCE_STALE\x10\x03*Q\n\tFreshness\x12\x19\n\x15\x46RESHNESS_UNSPECIFIED\x10\x00\x12\x14\n\x10\x46RESHNESS_LATEST\x10\x01\x12\x13\n\x0f\x46RESHNESS_LOCAL\x10\x02*Q\n\x08\x46orkMode\x12\x19\n\x15\x46ORK_MODE_UNSPECIFIED\x10\x00\x12\x14\n\x10\x46ORK_MODE_REPLAY\x10\x01\x12\x14\n\x10\x46ORK_MODE_BRANCH\x10\x02\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x17isoline/v1/common.proto\x12\nisoline.v1\"~\n\x0c\x45ventContent\x12\x0c\n\x04type\x18\x01 \x01(\t\x12\x0f\n\x07node_id\x18\x02 \x01(\t\x12\x16\n\x0eschema_version\x18\x03 \x01(\x05\x12\x16\n\x0e\x65ngine_version\x18\x04 \x01(\x05\x12\x0f\n\x07payload\x18\x05 \x01(\x0c\x12\x0e\n\x06masked\x18\x06 \x03(\t\"\xb0\x01\n\nEventStamp\x12\x10\n\x08\x65vent_id\x18\x01 \x01(\x0c\x12\x14\n\x0c\x63\x61usation_id\x18\x02 \x01(\t\x12\x16\n\x0erecorded_at_us\x18\x03 \x01(\x03\x12\x0e\n\x06region\x18\x04 \x01(\t\x12\x0e\n\x06\x65ngine\x18\x05 \x01(\t\x12\x12\n\nengine_seq\x18\x06 \x01(\x03\x12\x17\n\x0flegacy_event_id\x18\x07 \x01(\t\x12\x15\n\rlegacy_digest\x18\x08 \x01(\x0c\"Y\n\x05\x45vent\x12)\n\x07\x63ontent\x18\x01 \x01(\x0b\x32\x18.isoline.v1.EventContent\x12%\n\x05stamp\x18\x02 \x01(\x0b\x32\x16.isoline.v1.EventStamp\"_\n\x11StoredLegacyEvent\x12\x10\n\x08\x64ocument\x18\x02 \x01(\x0c\x12\r\n\x05owner\x18\x03 \x01(\x0c\x12#\n\x08\x61ppended\x18\x04 \x01(\x0b\x32\x11.isoline.v1.EventJ\x04\x08\x01\x10\x02\"\'\n\x08Position\x12\x0b\n\x03seq\x18\x01 \x01(\x03\x12\x0e\n\x06\x64igest\x18\x02 \x01(\x0c*W\n\x06Source\x12\x16\n\x12SOURCE_UNSPECIFIED\x10\x00\x12\x10\n\x0cSOURCE_LOCAL\x10\x01\x12\x11\n\rSOURCE_LEADER\x10\x02\x12\x10\n\x0cSOURCE_STALE\x10\x03*Q\n\tFreshness\x12\x19\n\x15\x46RESHNESS_UNSPECIFIED\x10\x00\x12\x14\n\x10\x46RESHNESS_LATEST\x10\x01\x12\x13\n\x0f\x46RESHNESS_LOCAL\x10\x02*Q\n\x08\x46orkMode\x12\x19\n\x15\x46ORK_MODE_UNSPECIFIED\x10\x00\x12\x14\n\x10\x46ORK_MODE_REPLAY\x10\x01\x12\x14\n\x10\x46ORK_MODE_BRANCH\x10\x02\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'isoline.v1.common_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_SOURCE']._serialized_start=455
-  _globals['_SOURCE']._serialized_end=542
-  _globals['_FRESHNESS']._serialized_start=544
-  _globals['_FRESHNESS']._serialized_end=625
-  _globals['_FORKMODE']._serialized_start=627
-  _globals['_FORKMODE']._serialized_end=708
+  _globals['_SOURCE']._serialized_start=575
+  _globals['_SOURCE']._serialized_end=662
+  _globals['_FRESHNESS']._serialized_start=664
+  _globals['_FRESHNESS']._serialized_end=745
+  _globals['_FORKMODE']._serialized_start=747
+  _globals['_FORKMODE']._serialized_end=828
   _globals['_EVENTCONTENT']._serialized_start=39
   _globals['_EVENTCONTENT']._serialized_end=165
   _globals['_EVENTSTAMP']._serialized_start=168
-  _globals['_EVENTSTAMP']._serialized_end=321
-  _globals['_EVENT']._serialized_start=323
-  _globals['_EVENT']._serialized_end=412
-  _globals['_POSITION']._serialized_start=414
-  _globals['_POSITION']._serialized_end=453
+  _globals['_EVENTSTAMP']._serialized_end=344
+  _globals['_EVENT']._serialized_start=346
+  _globals['_EVENT']._serialized_end=435
+  _globals['_STOREDLEGACYEVENT']._serialized_start=437
+  _globals['_STOREDLEGACYEVENT']._serialized_end=532
+  _globals['_POSITION']._serialized_start=534
+  _globals['_POSITION']._serialized_end=573
 # @@protoc_insertion_point(module_scope)

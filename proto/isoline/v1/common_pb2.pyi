@@ -53,7 +53,7 @@ class EventContent(_message.Message):
     def __init__(self, type: _Optional[str] = ..., node_id: _Optional[str] = ..., schema_version: _Optional[int] = ..., engine_version: _Optional[int] = ..., payload: _Optional[bytes] = ..., masked: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class EventStamp(_message.Message):
-    __slots__ = ("event_id", "causation_id", "recorded_at_us", "region", "engine", "engine_seq", "legacy_event_id")
+    __slots__ = ("event_id", "causation_id", "recorded_at_us", "region", "engine", "engine_seq", "legacy_event_id", "legacy_digest")
     EVENT_ID_FIELD_NUMBER: _ClassVar[int]
     CAUSATION_ID_FIELD_NUMBER: _ClassVar[int]
     RECORDED_AT_US_FIELD_NUMBER: _ClassVar[int]
@@ -61,6 +61,7 @@ class EventStamp(_message.Message):
     ENGINE_FIELD_NUMBER: _ClassVar[int]
     ENGINE_SEQ_FIELD_NUMBER: _ClassVar[int]
     LEGACY_EVENT_ID_FIELD_NUMBER: _ClassVar[int]
+    LEGACY_DIGEST_FIELD_NUMBER: _ClassVar[int]
     event_id: bytes
     causation_id: str
     recorded_at_us: int
@@ -68,7 +69,8 @@ class EventStamp(_message.Message):
     engine: str
     engine_seq: int
     legacy_event_id: str
-    def __init__(self, event_id: _Optional[bytes] = ..., causation_id: _Optional[str] = ..., recorded_at_us: _Optional[int] = ..., region: _Optional[str] = ..., engine: _Optional[str] = ..., engine_seq: _Optional[int] = ..., legacy_event_id: _Optional[str] = ...) -> None: ...
+    legacy_digest: bytes
+    def __init__(self, event_id: _Optional[bytes] = ..., causation_id: _Optional[str] = ..., recorded_at_us: _Optional[int] = ..., region: _Optional[str] = ..., engine: _Optional[str] = ..., engine_seq: _Optional[int] = ..., legacy_event_id: _Optional[str] = ..., legacy_digest: _Optional[bytes] = ...) -> None: ...
 
 class Event(_message.Message):
     __slots__ = ("content", "stamp")
@@ -77,6 +79,16 @@ class Event(_message.Message):
     content: EventContent
     stamp: EventStamp
     def __init__(self, content: _Optional[_Union[EventContent, _Mapping]] = ..., stamp: _Optional[_Union[EventStamp, _Mapping]] = ...) -> None: ...
+
+class StoredLegacyEvent(_message.Message):
+    __slots__ = ("document", "owner", "appended")
+    DOCUMENT_FIELD_NUMBER: _ClassVar[int]
+    OWNER_FIELD_NUMBER: _ClassVar[int]
+    APPENDED_FIELD_NUMBER: _ClassVar[int]
+    document: bytes
+    owner: bytes
+    appended: Event
+    def __init__(self, document: _Optional[bytes] = ..., owner: _Optional[bytes] = ..., appended: _Optional[_Union[Event, _Mapping]] = ...) -> None: ...
 
 class Position(_message.Message):
     __slots__ = ("seq", "digest")

@@ -30,7 +30,7 @@ class LineageRange(_message.Message):
     def __init__(self, start_seq: _Optional[int] = ..., end_seq: _Optional[int] = ..., origin_run_id: _Optional[str] = ...) -> None: ...
 
 class Run(_message.Message):
-    __slots__ = ("run_id", "workflow_id", "tags", "home_region", "created_at_us", "head", "terminal_seq", "fork", "lineage", "era", "record_bytes", "executed")
+    __slots__ = ("run_id", "workflow_id", "tags", "home_region", "created_at_us", "head", "terminal_seq", "fork", "lineage", "era", "record_bytes", "executed", "untranslatable_seq")
     RUN_ID_FIELD_NUMBER: _ClassVar[int]
     WORKFLOW_ID_FIELD_NUMBER: _ClassVar[int]
     TAGS_FIELD_NUMBER: _ClassVar[int]
@@ -43,6 +43,7 @@ class Run(_message.Message):
     ERA_FIELD_NUMBER: _ClassVar[int]
     RECORD_BYTES_FIELD_NUMBER: _ClassVar[int]
     EXECUTED_FIELD_NUMBER: _ClassVar[int]
+    UNTRANSLATABLE_SEQ_FIELD_NUMBER: _ClassVar[int]
     run_id: str
     workflow_id: str
     tags: _containers.RepeatedScalarFieldContainer[str]
@@ -55,7 +56,8 @@ class Run(_message.Message):
     era: int
     record_bytes: int
     executed: bool
-    def __init__(self, run_id: _Optional[str] = ..., workflow_id: _Optional[str] = ..., tags: _Optional[_Iterable[str]] = ..., home_region: _Optional[str] = ..., created_at_us: _Optional[int] = ..., head: _Optional[_Union[_common_pb2.Position, _Mapping]] = ..., terminal_seq: _Optional[int] = ..., fork: _Optional[_Union[ForkOrigin, _Mapping]] = ..., lineage: _Optional[_Iterable[_Union[LineageRange, _Mapping]]] = ..., era: _Optional[int] = ..., record_bytes: _Optional[int] = ..., executed: _Optional[bool] = ...) -> None: ...
+    untranslatable_seq: int
+    def __init__(self, run_id: _Optional[str] = ..., workflow_id: _Optional[str] = ..., tags: _Optional[_Iterable[str]] = ..., home_region: _Optional[str] = ..., created_at_us: _Optional[int] = ..., head: _Optional[_Union[_common_pb2.Position, _Mapping]] = ..., terminal_seq: _Optional[int] = ..., fork: _Optional[_Union[ForkOrigin, _Mapping]] = ..., lineage: _Optional[_Iterable[_Union[LineageRange, _Mapping]]] = ..., era: _Optional[int] = ..., record_bytes: _Optional[int] = ..., executed: _Optional[bool] = ..., untranslatable_seq: _Optional[int] = ...) -> None: ...
 
 class ForkOrigin(_message.Message):
     __slots__ = ("source_run_id", "from_seq", "prefix_digest", "mode", "run_options_overlay")
@@ -319,6 +321,70 @@ class ForkRunResponse(_message.Message):
     run: Run
     repeated: bool
     def __init__(self, run: _Optional[_Union[Run, _Mapping]] = ..., repeated: _Optional[bool] = ...) -> None: ...
+
+class ImportRunRequest(_message.Message):
+    __slots__ = ("header", "events")
+    HEADER_FIELD_NUMBER: _ClassVar[int]
+    EVENTS_FIELD_NUMBER: _ClassVar[int]
+    header: ImportHeader
+    events: ImportEvents
+    def __init__(self, header: _Optional[_Union[ImportHeader, _Mapping]] = ..., events: _Optional[_Union[ImportEvents, _Mapping]] = ...) -> None: ...
+
+class ImportHeader(_message.Message):
+    __slots__ = ("request_id", "workflow_id", "tags", "home_region", "content_digest", "subject", "check_only")
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    WORKFLOW_ID_FIELD_NUMBER: _ClassVar[int]
+    TAGS_FIELD_NUMBER: _ClassVar[int]
+    HOME_REGION_FIELD_NUMBER: _ClassVar[int]
+    CONTENT_DIGEST_FIELD_NUMBER: _ClassVar[int]
+    SUBJECT_FIELD_NUMBER: _ClassVar[int]
+    CHECK_ONLY_FIELD_NUMBER: _ClassVar[int]
+    request_id: str
+    workflow_id: str
+    tags: _containers.RepeatedScalarFieldContainer[str]
+    home_region: str
+    content_digest: bytes
+    subject: LegacySubject
+    check_only: bool
+    def __init__(self, request_id: _Optional[str] = ..., workflow_id: _Optional[str] = ..., tags: _Optional[_Iterable[str]] = ..., home_region: _Optional[str] = ..., content_digest: _Optional[bytes] = ..., subject: _Optional[_Union[LegacySubject, _Mapping]] = ..., check_only: _Optional[bool] = ...) -> None: ...
+
+class LegacySubject(_message.Message):
+    __slots__ = ("subject_id", "lane", "kind")
+    SUBJECT_ID_FIELD_NUMBER: _ClassVar[int]
+    LANE_FIELD_NUMBER: _ClassVar[int]
+    KIND_FIELD_NUMBER: _ClassVar[int]
+    subject_id: str
+    lane: str
+    kind: str
+    def __init__(self, subject_id: _Optional[str] = ..., lane: _Optional[str] = ..., kind: _Optional[str] = ...) -> None: ...
+
+class ImportEvents(_message.Message):
+    __slots__ = ("documents",)
+    DOCUMENTS_FIELD_NUMBER: _ClassVar[int]
+    documents: _containers.RepeatedScalarFieldContainer[bytes]
+    def __init__(self, documents: _Optional[_Iterable[bytes]] = ...) -> None: ...
+
+class ImportRunResponse(_message.Message):
+    __slots__ = ("run", "repeated", "untranslatable_events", "untranslatable")
+    RUN_FIELD_NUMBER: _ClassVar[int]
+    REPEATED_FIELD_NUMBER: _ClassVar[int]
+    UNTRANSLATABLE_EVENTS_FIELD_NUMBER: _ClassVar[int]
+    UNTRANSLATABLE_FIELD_NUMBER: _ClassVar[int]
+    run: Run
+    repeated: bool
+    untranslatable_events: int
+    untranslatable: _containers.RepeatedCompositeFieldContainer[UntranslatableEvent]
+    def __init__(self, run: _Optional[_Union[Run, _Mapping]] = ..., repeated: _Optional[bool] = ..., untranslatable_events: _Optional[int] = ..., untranslatable: _Optional[_Iterable[_Union[UntranslatableEvent, _Mapping]]] = ...) -> None: ...
+
+class UntranslatableEvent(_message.Message):
+    __slots__ = ("seq", "reason", "message")
+    SEQ_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    MESSAGE_FIELD_NUMBER: _ClassVar[int]
+    seq: int
+    reason: str
+    message: str
+    def __init__(self, seq: _Optional[int] = ..., reason: _Optional[str] = ..., message: _Optional[str] = ...) -> None: ...
 
 class DiffRunsRequest(_message.Message):
     __slots__ = ("a_run_id", "b_run_id", "max_event_diffs")

@@ -89,6 +89,11 @@ class LogServiceStub:
                 request_serializer=isoline_dot_v1_dot_log__service__pb2.ForkRunRequest.SerializeToString,
                 response_deserializer=isoline_dot_v1_dot_log__service__pb2.ForkRunResponse.FromString,
                 _registered_method=True)
+        self.ImportRun = channel.stream_unary(
+                '/isoline.v1.LogService/ImportRun',
+                request_serializer=isoline_dot_v1_dot_log__service__pb2.ImportRunRequest.SerializeToString,
+                response_deserializer=isoline_dot_v1_dot_log__service__pb2.ImportRunResponse.FromString,
+                _registered_method=True)
         self.DiffRuns = channel.unary_unary(
                 '/isoline.v1.LogService/DiffRuns',
                 request_serializer=isoline_dot_v1_dot_log__service__pb2.DiffRunsRequest.SerializeToString,
@@ -179,6 +184,14 @@ class LogServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def ImportRun(self, request_iterator, context):
+        """Takes over a run that a v1 host wrote (era 2), whole or not at all: nobody sees it before its last event is stored. Readers see it
+        translated into the v2 vocabulary; what is stored stays as it was written. Needs runs:create and runs:append.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def DiffRuns(self, request, context):
         """Compares two runs by seq (OpenWOP v2 runs.md, diff).
         """
@@ -245,6 +258,11 @@ def add_LogServiceServicer_to_server(servicer, server):
                     servicer.ForkRun,
                     request_deserializer=isoline_dot_v1_dot_log__service__pb2.ForkRunRequest.FromString,
                     response_serializer=isoline_dot_v1_dot_log__service__pb2.ForkRunResponse.SerializeToString,
+            ),
+            'ImportRun': grpc.stream_unary_rpc_method_handler(
+                    servicer.ImportRun,
+                    request_deserializer=isoline_dot_v1_dot_log__service__pb2.ImportRunRequest.FromString,
+                    response_serializer=isoline_dot_v1_dot_log__service__pb2.ImportRunResponse.SerializeToString,
             ),
             'DiffRuns': grpc.unary_unary_rpc_method_handler(
                     servicer.DiffRuns,
@@ -532,6 +550,33 @@ class LogService:
             '/isoline.v1.LogService/ForkRun',
             isoline_dot_v1_dot_log__service__pb2.ForkRunRequest.SerializeToString,
             isoline_dot_v1_dot_log__service__pb2.ForkRunResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ImportRun(request_iterator,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.stream_unary(
+            request_iterator,
+            target,
+            '/isoline.v1.LogService/ImportRun',
+            isoline_dot_v1_dot_log__service__pb2.ImportRunRequest.SerializeToString,
+            isoline_dot_v1_dot_log__service__pb2.ImportRunResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -18,7 +18,7 @@ from opentelemetry.trace import SpanKind, Status, StatusCode
 
 from isoline_server import telemetry
 from isoline_server.api.credentials import Caller, Credentials
-from isoline_server.api.status import on_the_wire
+from isoline_server.api.status import INTERNAL, on_the_wire
 from isoline_server.domain.errors import IsolineError
 
 log = structlog.get_logger(__name__)
@@ -74,6 +74,8 @@ class Calls(aio.ServerInterceptor):
             "request_deserializer": handler.request_deserializer,
             "response_serializer": handler.response_serializer,
         }
+        if handler.request_streaming and not handler.response_streaming:
+            return grpc.stream_unary_rpc_method_handler(self._unary(method, handler.stream_unary), **coding)
         if not handler.response_streaming:
             return grpc.unary_unary_rpc_method_handler(self._unary(method, handler.unary_unary), **coding)
         if handler.request_streaming:
@@ -139,7 +141,7 @@ class _Serving:
 
     async def _tell(self, error: Exception) -> None:
         told = on_the_wire(error)
-        if told.code is grpc.StatusCode.INTERNAL:
+        if told.reason == INTERNAL.reason:
             log.error("internal error", method=self._method, exc_info=error)
         self._span.set_status(Status(StatusCode.ERROR, told.reason))
         await self._context.abort_with_status(rpc_status.to_status(told.to_status()))

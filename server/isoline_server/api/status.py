@@ -44,6 +44,9 @@ STATUS: Final[dict[type[errors.IsolineError], Mapped]] = {
     errors.EngineGap: Mapped(StatusCode.FAILED_PRECONDITION, "ENGINE_GAP"),
     errors.EngineCounterReused: Mapped(StatusCode.ALREADY_EXISTS, "ENGINE_COUNTER_REUSED"),
     errors.ForkPointInvalid: Mapped(StatusCode.FAILED_PRECONDITION, "FORK_POINT_INVALID"),
+    errors.MemoryUnavailable: Mapped(StatusCode.FAILED_PRECONDITION, "REPLAY_MEMORY_SNAPSHOT_UNAVAILABLE"),
+    errors.SummaryUnavailable: Mapped(StatusCode.FAILED_PRECONDITION, "REPLAY_CONTEXT_SUMMARY_UNAVAILABLE"),
+    errors.ReplayDivergedAtRefusal: Mapped(StatusCode.FAILED_PRECONDITION, "REPLAY_DIVERGED_AT_REFUSAL"),
     errors.OverlayNotAllowed: Mapped(StatusCode.INVALID_ARGUMENT, "OVERLAY_NOT_ALLOWED"),
     errors.LineageTooDeep: Mapped(StatusCode.FAILED_PRECONDITION, "LINEAGE_TOO_DEEP"),
     errors.PageTokenInvalid: Mapped(StatusCode.INVALID_ARGUMENT, "PAGE_TOKEN_INVALID"),
@@ -54,6 +57,9 @@ STATUS: Final[dict[type[errors.IsolineError], Mapped]] = {
     errors.Draining: Mapped(StatusCode.UNAVAILABLE, "DRAINING", retryable=True),
     errors.StoreUnavailable: Mapped(StatusCode.UNAVAILABLE, "STORE_UNAVAILABLE", retryable=True),
     errors.OutcomeUnknown: Mapped(StatusCode.UNAVAILABLE, "OUTCOME_UNKNOWN", retryable=True),
+    # HTTP 500 in OpenWOP, final in both: not DATA_LOSS, which is an auditor's alarm. Nothing is lost; the original is there.
+    errors.EventTypeUnmapped: Mapped(StatusCode.INTERNAL, "EVENT_TYPE_UNMAPPED"),
+    errors.PayloadUnprojectable: Mapped(StatusCode.INTERNAL, "PAYLOAD_UNPROJECTABLE"),
     errors.ChainBroken: Mapped(StatusCode.DATA_LOSS, "CHAIN_BROKEN"),
     errors.Damaged: Mapped(StatusCode.DATA_LOSS, "DAMAGED"),
 }

@@ -21,6 +21,9 @@
     │   ├── EngineGap               an engine's counter skips a number
     │   ├── EngineCounterReused     an engine's counter was used before for other events
     │   ├── ForkPointInvalid        from_seq is not a place where a fork may begin
+    │   ├── MemoryUnavailable       the source's log does not tell its memory as of from_seq
+    │   ├── SummaryUnavailable      the source's log does not tell a summary that it uses as of from_seq
+    │   ├── ReplayDivergedAtRefusal the model refused in the replay or in its source only; the replay has failed
     │   ├── OverlayNotAllowed       a replay takes no overlay
     │   ├── LineageTooDeep          the fork would have more ancestor ranges than the limit
     │   ├── PageTokenInvalid        the page token is not one of ours for this call
@@ -33,6 +36,9 @@
     │   ├── Draining                this server is shutting down
     │   ├── StoreUnavailable        the database does not answer, or the retries are used up
     │   └── OutcomeUnknown          the deadline passed while the write was under way: it may or may not have landed
+    ├── Untranslatable          an event of a v1 host has no v2 form; nothing is left out, nothing made up
+    │   ├── EventTypeUnmapped       no v2 name for its type (type, seq)
+    │   └── PayloadUnprojectable    its v2 definition has no seat for members of its payload (type, keys, event id, seq)
     └── Damaged                 stored bytes do not fit together
         └── ChainBroken             a record does not extend the digest before it (run, seq, source)
 """
@@ -59,6 +65,10 @@ class Raced(IsolineError):
 
 class Busy(IsolineError):
     """The call may be repeated later, with the same request id."""
+
+
+class Untranslatable(IsolineError):
+    """An event that a v1 host wrote has no v2 form. It stays so: a repeat gives the same answer."""
 
 
 class Damaged(IsolineError):
@@ -228,6 +238,44 @@ class ForkPointInvalid(Refused):
 
 
 @dataclass
+class MemoryUnavailable(Refused):
+    source_run_id: str
+    from_seq: int
+    gap_seq: int
+
+    def __str__(self) -> str:
+        return f"from_seq {self.from_seq}: the memory written at seq {self.gap_seq} is not in the log, so it cannot be served as it was"
+
+    def details(self) -> dict[str, str]:
+        return {**super().details(), "fromSeq": str(self.from_seq)}
+
+
+@dataclass
+class SummaryUnavailable(Refused):
+    source_run_id: str
+    from_seq: int
+    gap_seq: int
+
+    def __str__(self) -> str:
+        return f"from_seq {self.from_seq}: the summary made at seq {self.gap_seq} is not in the log, so it cannot be used again"
+
+    def details(self) -> dict[str, str]:
+        return {**super().details(), "fromSeq": str(self.from_seq)}
+
+
+@dataclass
+class ReplayDivergedAtRefusal(Refused):
+    run_id: str
+    seq: int
+    node_id: str
+    source_refused: bool
+
+    def __str__(self) -> str:
+        who = "its source only" if self.source_refused else "the replay only"
+        return f"node {self.node_id}: the model refused in {who}; the replay has failed, see seq {self.seq} of {self.run_id}"
+
+
+@dataclass
 class OverlayNotAllowed(Refused):
     field: str = "run_options_overlay"
 
@@ -309,6 +357,26 @@ class StoreUnavailable(Busy):
 class OutcomeUnknown(Busy):
     def __str__(self) -> str:
         return "the deadline passed while the write was under way; it may have landed: repeat it with the same request_id to learn"
+
+
+@dataclass
+class EventTypeUnmapped(Untranslatable):
+    type: str
+    seq: int
+
+    def __str__(self) -> str:
+        return f"seq {self.seq}: the codemap has no v2 name for {self.type}, and no registered vendor owns it"
+
+
+@dataclass
+class PayloadUnprojectable(Untranslatable):
+    type: str
+    keys: str
+    event_id: str
+    seq: int
+
+    def __str__(self) -> str:
+        return f"seq {self.seq}: the v2 definition of {self.type} has no seat for {self.keys}"
 
 
 @dataclass

@@ -20,6 +20,14 @@ class EventContent:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class LegacyStamp:
+    """What ties a translated event to the v1 document it stands for: the document's SHA-256, and its event id where that is no ULID."""
+
+    document_digest: bytes
+    event_id: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class EventStamp:
     """When, where and by whom. ``event_id`` is the 16 bytes of a ULID; ``engine_seq`` counts from 1 within ``engine``, 0 without one."""
 
@@ -29,6 +37,8 @@ class EventStamp:
     causation_id: str = ""
     engine: str = ""
     engine_seq: int = 0
+    legacy: LegacyStamp | None = None
+    """Only on events that a v1 host wrote. Their ``event_id`` may be empty; which region accepted them is not known."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
