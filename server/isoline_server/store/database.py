@@ -27,7 +27,7 @@ from sqlalchemy.pool import NullPool
 
 from isoline_server import telemetry
 from isoline_server.operations.ports import StoreRetryable
-from isoline_server.store import cockroach
+from isoline_server.store import arrays, cockroach
 
 NOT_DONE: Final = frozenset({"40001", "40P01", "55P03", "53300", "57P03", "25006", "08001", "08004"})
 PERHAPS_DONE: Final = frozenset({"40003", "57P01", "57P02", "57014"})
@@ -156,6 +156,7 @@ class Database:
         except (DBAPIError, OSError) as error:
             raise StoreRetryable(f"cannot connect: {type(error).__name__}", ambiguous=False) from error
         assert raw is not None
+        arrays.register(raw)
         held = _Held(outer=outer, driver=raw, until_s=now_s + HOLD_MAX_S)
         if self._role is Role.WRITER:
             raw.add_notice_handler(lambda notice: _note(held, notice))
