@@ -60,3 +60,22 @@ WRITER_LINGER_MS: Final = 5.0
 WRITER_EVENTS_MAX: Final = 10_000
 WRITER_BYTES_MAX: Final = 16 * 1024 * 1024
 """Events, and payload bytes, that a writer holds unanswered: four full batches. Beyond it ``write`` waits."""
+
+WORKER_FRAME_BYTES_MAX: Final = 64 * 1024 * 1024
+"""One message between an executor and its replay worker: inputs or outputs of a node, as JSON. As large as the largest answer of a server."""
+
+WORKER_OPEN_FILES_MAX: Final = 256
+WORKER_FILE_BYTES_MAX: Final = 256 * 1024 * 1024
+"""What a replay worker may have open, and the size of one file in its scratch folder: room for a library that spills, not for a leak."""
+
+WORKER_START_TIMEOUT_S: Final = 30.0
+"""From the start of a replay worker to its word that it is shut in. It takes half a second; a loaded machine may take long."""
+
+WORKER_STOP_TIMEOUT_S: Final = 2.0
+"""A replay worker that was told to end is killed after this. It holds nothing that would need to be saved."""
+
+WORKER_LAST_WORDS_BYTES: Final = 4 * 1024
+"""What is kept of a replay worker's standard error, to say why it died."""
+
+PROBE_TIMEOUT_S: Final = 30.0
+"""One process that is shut in to see whether this host allows it."""

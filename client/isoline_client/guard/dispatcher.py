@@ -1,0 +1,3 @@
+"""stub"""
+from typing import Any
+async def serve(channel: Any) -> None: ...
