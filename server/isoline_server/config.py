@@ -15,7 +15,7 @@
     [[api_keys]]                                # none: loopback only, everybody is tenant "local"
     sha256 = "…"                                # isoline key --tenant acme prints one
     tenant = "acme"
-    scopes = ["runs:create", "runs:read", "runs:append"]
+    scopes = ["runs:create", "runs:read", "runs:append"]             # executors: "runs:execute", too
 """
 
 import ipaddress

@@ -13,11 +13,12 @@ import grpc
 import structlog
 from grpc import aio
 from grpc_status import rpc_status
+from opentelemetry.context import attach
 from opentelemetry.propagate import extract
-from opentelemetry.trace import SpanKind, Status, StatusCode
+from opentelemetry.trace import SpanKind, Status, StatusCode, set_span_in_context
 
 from isoline_server import telemetry
-from isoline_server.api.credentials import Caller, Credentials
+from isoline_server.api.credentials import Caller, Credentials, Scope
 from isoline_server.api.status import INTERNAL, on_the_wire
 from isoline_server.domain.errors import IsolineError
 
@@ -40,6 +41,13 @@ _Handler: TypeAlias = "grpc.RpcMethodHandler[Any, Any]"
 def current_caller() -> Caller:
     """The caller of the call that is being served."""
     return _caller.get()
+
+
+def caller_with(scope: Scope) -> Caller:
+    """The caller of the call that is being served. Raises ``ScopeMissing``."""
+    caller = current_caller()
+    caller.need(scope)
+    return caller
 
 
 def time_left_s(context: _Context) -> float:
@@ -118,6 +126,7 @@ class _Serving:
             kind=SpanKind.SERVER,
             attributes={telemetry.RPC_SYSTEM: "grpc", telemetry.RPC_METHOD: self._method.lstrip("/")},
         )
+        attach(set_span_in_context(self._span))  # for the call's own task, which ends with it
         try:
             _caller.set(self._credentials.caller(metadata.get("authorization")))
         except IsolineError as error:

@@ -13,11 +13,12 @@ from isoline_server.domain.ids import RunId, Tenant, parse_run_id
 
 
 class Scope(StrEnum):
-    """What a credential may do (OpenWOP v2 runs.md names the first two)."""
+    """What a credential may do (OpenWOP v2 runs.md names the first two). Executors need all four."""
 
     CREATE = "runs:create"
     READ = "runs:read"
     APPEND = "runs:append"
+    EXECUTE = "runs:execute"
 
 
 ALL_SCOPES = frozenset(Scope)

@@ -10,9 +10,17 @@ from grpc import aio
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 
-from isoline.v1 import host_service_pb2, host_service_pb2_grpc, log_service_pb2, log_service_pb2_grpc
+from isoline.v1 import (
+    execution_service_pb2,
+    execution_service_pb2_grpc,
+    host_service_pb2,
+    host_service_pb2_grpc,
+    log_service_pb2,
+    log_service_pb2_grpc,
+)
 from isoline_server.api.calls import Calls
 from isoline_server.api.credentials import Credentials
+from isoline_server.api.execution_servicer import ExecutionServicer
 from isoline_server.api.host_servicer import HostServicer
 from isoline_server.api.log_servicer import LogServicer
 from isoline_server.domain import limits
@@ -23,6 +31,7 @@ MESSAGE_BYTES_MAX: Final = limits.APPEND_BYTES_MAX + 2 * 1024 * 1024
 
 SERVICES: Final = (
     log_service_pb2.DESCRIPTOR.services_by_name["LogService"].full_name,
+    execution_service_pb2.DESCRIPTOR.services_by_name["ExecutionService"].full_name,
     host_service_pb2.DESCRIPTOR.services_by_name["HostService"].full_name,
 )
 
@@ -35,6 +44,7 @@ class GrpcServer:
         *,
         listen: Sequence[str],
         log: LogServicer,
+        execution: ExecutionServicer,
         host: HostServicer,
         credentials: Credentials,
         tails: TailHub,
@@ -44,6 +54,7 @@ class GrpcServer:
         self._health = health.aio.HealthServicer()
         self._tails = tails
         log_service_pb2_grpc.add_LogServiceServicer_to_server(log, self._server)
+        execution_service_pb2_grpc.add_ExecutionServiceServicer_to_server(execution, self._server)
         host_service_pb2_grpc.add_HostServiceServicer_to_server(host, self._server)
         health_pb2_grpc.add_HealthServicer_to_server(self._health, self._server)
         if reflect:

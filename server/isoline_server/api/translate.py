@@ -3,19 +3,18 @@
 Every check names the field and the limit, and happens before anything is done.
 """
 
-import base64
-import json
-from collections.abc import Sequence
-from hashlib import sha256
+from collections.abc import AsyncIterator, Sequence
 from typing import Final
 
 from isoline.v1 import common_pb2, log_service_pb2
 from isoline_server.api.credentials import Caller
+from isoline_server.api.page_tokens import read_token, write_token
+from isoline_server.api.status import on_the_wire
 from isoline_server.domain import limits
 from isoline_server.domain.append import AppendCommand, Outcome
 from isoline_server.domain.canonical import canonical
 from isoline_server.domain.chain import DIGEST_BYTES
-from isoline_server.domain.errors import InvalidField, PageTokenInvalid, TenantMismatch, TooLarge
+from isoline_server.domain.errors import InvalidField, PageTokenInvalid, TenantMismatch, TooLarge, Untranslatable
 from isoline_server.domain.event import EventContent
 from isoline_server.domain.fork import ForkCommand
 from isoline_server.domain.ids import (
@@ -26,9 +25,12 @@ from isoline_server.domain.ids import (
     check_region,
     check_request_id,
 )
+from isoline_server.domain.imported import ImportCommand
+from isoline_server.domain.legacy import legacy_subject
 from isoline_server.domain.payload import check_masked, check_payload
 from isoline_server.domain.run import ForkMode, Freshness, Mark, Run
 from isoline_server.operations.diff_runs import RunsDiff
+from isoline_server.operations.import_run import ImportOutcome
 from isoline_server.operations.ports import RunListing
 from isoline_server.operations.read_events import ReadCommand
 from isoline_server.operations.reading import Known, Page
@@ -111,6 +113,49 @@ def fork_command(
     )
 
 
+async def import_header(
+    requests: AsyncIterator[log_service_pb2.ImportRunRequest],
+) -> log_service_pb2.ImportHeader:
+    """The first message of an import."""
+    async for request in requests:
+        if request.WhichOneof("part") == "header":
+            return request.header
+        break
+    raise InvalidField("header", "must be the first message")
+
+
+async def import_batches(
+    requests: AsyncIterator[log_service_pb2.ImportRunRequest],
+) -> AsyncIterator[Sequence[bytes]]:
+    """The documents of the messages behind the header."""
+    async for request in requests:
+        if request.WhichOneof("part") != "events":
+            raise InvalidField("events", "must be what every message behind the first has")
+        documents = request.events.documents
+        if len(documents) > limits.APPEND_EVENTS_MAX:
+            raise TooLarge("events", len(documents), limits.APPEND_EVENTS_MAX, "events")
+        yield documents
+
+
+def import_command(
+    header: log_service_pb2.ImportHeader, caller: Caller, own_region: Region, homes: Sequence[Region]
+) -> ImportCommand:
+    if len(header.content_digest) != DIGEST_BYTES:
+        raise InvalidField("header.content_digest", f"must be {DIGEST_BYTES} bytes")
+    subject = header.subject
+    return ImportCommand(
+        tenant=caller.tenant,
+        request_id=check_request_id(header.request_id),
+        workflow_id=check_name(header.workflow_id, "workflow_id") if header.workflow_id else "",
+        tags=tags(header.tags),
+        home=home(header.home_region, own_region, homes),
+        asked_home=header.home_region,
+        content_digest=header.content_digest,
+        subject=legacy_subject(subject.subject_id, subject.lane, subject.kind),
+        check_only=header.check_only,
+    )
+
+
 def tags(values: Sequence[str]) -> tuple[str, ...]:
     if len(values) > limits.TAGS_MAX:
         raise TooLarge("tags", len(values), limits.TAGS_MAX, "tags")
@@ -120,13 +165,13 @@ def tags(values: Sequence[str]) -> tuple[str, ...]:
     return tuple(values)
 
 
-def home(text: str, own_region: Region, homes: Sequence[Region]) -> Region:
-    """The region that shall hold a new run: as asked, else the answering server's."""
+def home(text: str, own_region: Region, homes: Sequence[Region], field: str = "home_region") -> Region:
+    """A home region: as asked, else the answering server's."""
     if not text:
         return own_region
-    region = check_region(text, "home_region")
+    region = check_region(text, field)
     if region not in homes:
-        raise InvalidField("home_region", f"must be one of {', '.join(homes)}", got=text)
+        raise InvalidField(field, f"must be one of {', '.join(homes)}", got=text)
     return region
 
 
@@ -265,7 +310,25 @@ def run(found: Run) -> log_service_pb2.Run:
         era=found.era,
         record_bytes=found.head.record_bytes,
         executed=found.executed,
+        untranslatable_seq=found.untranslatable_seq,
     )
+
+
+def import_response(outcome: ImportOutcome, command: ImportCommand) -> log_service_pb2.ImportRunResponse:
+    answer = log_service_pb2.ImportRunResponse(
+        run=run(outcome.run),
+        repeated=outcome.repeated,
+        untranslatable_events=outcome.untranslatable_events,
+        untranslatable=[_untranslatable(error) for error in outcome.untranslatable],
+    )
+    if command.check_only:
+        answer.run.run_id = ""
+    return answer
+
+
+def _untranslatable(error: Untranslatable) -> log_service_pb2.UntranslatableEvent:
+    told = on_the_wire(error)
+    return log_service_pb2.UntranslatableEvent(seq=int(told.metadata["seq"]), reason=told.reason, message=told.message)
 
 
 def diff_response(found: RunsDiff) -> log_service_pb2.DiffRunsResponse:
@@ -309,35 +372,18 @@ def _content_out(content: EventContent | None) -> common_pb2.EventContent | None
 
 
 def page_token(caller: Caller, workflow_id: str, after: RunListing | None) -> str:
-    """An opaque token that is good for this tenant and these arguments only. Empty when there is no next page."""
-    if after is None:
-        return ""
-    body = json.dumps([after.created_at_us, after.run_id], separators=(",", ":")).encode()
-    return base64.urlsafe_b64encode(_seal(caller, workflow_id, body) + body).decode().rstrip("=")
+    """The token of the next page. Empty when there is none."""
+    return "" if after is None else write_token(caller, workflow_id, [after.created_at_us, after.run_id])
 
 
 def listing(token: str, caller: Caller, workflow_id: str) -> RunListing | None:
-    """Where the token says the list goes on. Raises ``PageTokenInvalid`` for a token of another tenant, other arguments or no token at all."""
+    """Where the token says the list goes on. Raises ``PageTokenInvalid``."""
     if not token:
         return None
     try:
-        data = base64.b64decode(token + "=" * (-len(token) % 4), altchars=b"-_", validate=True)
-        seal, body = data[:_SEAL_BYTES], data[_SEAL_BYTES:]
-        if seal != _seal(caller, workflow_id, body):
-            raise PageTokenInvalid
-        created_at_us, run_id = json.loads(body)
+        created_at_us, run_id = read_token(token, caller, workflow_id)
         if type(created_at_us) is not int or not 0 <= created_at_us <= limits.SEQ_MAX or type(run_id) is not str:
             raise PageTokenInvalid
         return RunListing(created_at_us=created_at_us, run_id=caller.own_run(run_id, "page_token"))
-    except (ValueError, TypeError, InvalidField, TenantMismatch):
+    except (ValueError, InvalidField, TenantMismatch):
         raise PageTokenInvalid from None
-
-
-_SEAL_BYTES: Final = 16
-
-
-def _seal(caller: Caller, workflow_id: str, body: bytes) -> bytes:
-    """Ties a token to its tenant and arguments: against mistakes, for a forged one could only move within the tenant's own list."""
-    return sha256(b"\0".join((b"isoline.v1 list token", caller.tenant.encode(), workflow_id.encode(), body))).digest()[
-        :_SEAL_BYTES
-    ]

@@ -79,3 +79,53 @@ APPEND_STREAM_WINDOW: Final = 64
 
 APPEND_RETRY_MAX: Final = 32
 """Times one append may lose the race for the head before the server says ABORTED; each loss means another append won."""
+
+LEASE_TTL_MS_MIN: Final = 1_000
+LEASE_TTL_MS_MAX: Final = 600_000
+"""A lease. Shorter, and a slow heartbeat loses it; longer, and the runs of a dead executor wait too long."""
+
+CLAIM_RUNS_MAX: Final = 100
+"""Runs of one claim. More would let one executor take what the others could have begun."""
+
+CLAIM_WORKFLOWS_MAX: Final = 1_000
+"""Workflows that one executor knows."""
+
+RENEW_LEASES_MAX: Final = 1_000
+"""Leases of one heartbeat."""
+
+WAKE_IN_MS_MAX: Final = 366 * 24 * 3_600_000
+"""How far ahead a run may be parked: a year."""
+
+EFFECT_ID_CHARS_MAX: Final = 128
+"""An effect's id: base64url of a digest, with room for a prefix."""
+
+SEAM_CHARS_MAX: Final = 128
+PROVIDER_KEY_CHARS_MAX: Final = 512
+OWNER_CHARS_MAX: Final = 128
+RESOLVED_BY_CHARS_MAX: Final = 256
+"""Texts for people and for grouping; they end up in an index or a list."""
+
+EFFECT_DRAWS_BYTES_MAX: Final = 256 * 1024
+"""The draws kept with an effect."""
+
+EFFECT_OUTCOME_BYTES_MAX: Final = 1024 * 1024
+"""The outcome of an effect: it becomes part of an event, whose bound this is."""
+
+INVOCATION_RESPONSE_BYTES_MAX: Final = 1024 * 1024
+"""The answer of a model, for the same reason."""
+
+COST_BYTES_MAX: Final = 4 * 1024
+"""What an effect or an invocation cost: a few amounts."""
+
+SOURCES_FOLLOWED_MAX: Final = 64
+"""Runs that a look-up climbs from fork to source: as many as a run may have ancestor ranges."""
+
+REPLAY_LOOK_AHEAD_EVENTS: Final = 1_024
+"""How far the comparison of a replay with its source looks ahead for an event that is not where it was: a hundred steps that were moved or
+removed together, and still few enough to hold for every replay under way."""
+
+REPLAY_LOOK_AHEAD_BYTES: Final = 4 * 1024 * 1024
+"""Payload bytes held for the same, when events are large: with few of them ahead, fewer moves are recognised, and nothing else changes."""
+
+REPLAY_ALIGNMENTS_MAX: Final = 128
+"""Comparisons one server keeps. A forgotten one is made again from the logs at the next append."""

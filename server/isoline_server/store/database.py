@@ -102,6 +102,15 @@ class Database:
             span.end()
             telemetry.statement_duration_s.record(time.perf_counter() - started_s, self._attributes(operation))
 
+    async def wait_until_durable(self) -> None:
+        """Return once everything that could be read so far is committed by the quorum.
+
+        On PostgreSQL a row may be visible though its commit's wait for the standbys was cut short (a backend killed, the primary restarted).
+        A commit that waits for the quorum now covers it, for the log is replicated in order.
+        """
+        if not self.is_cockroach:
+            await self.fetch("barrier", "SELECT pg_logical_emit_message(true, 'isoline.barrier', '')")
+
     def _attributes(self, operation: str) -> dict[str, str]:
         system = "cockroachdb" if self.is_cockroach else "postgresql"
         return {telemetry.DB_SYSTEM: system, telemetry.DB_OPERATION: operation}
