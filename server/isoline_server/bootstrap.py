@@ -16,6 +16,7 @@ from opentelemetry import trace
 
 from isoline_server import codec, telemetry
 from isoline_server.api.credentials import Credentials
+from isoline_server.api.execution_servicer import ExecutionParts, ExecutionServicer
 from isoline_server.api.host_servicer import HostParts, HostServicer
 from isoline_server.api.log_servicer import LogParts, LogServicer
 from isoline_server.api.server import GrpcServer
@@ -23,8 +24,12 @@ from isoline_server.config import ConfigError, Settings
 from isoline_server.domain.errors import ChainBroken
 from isoline_server.domain.ids import RUN_ENTROPY_BYTES, Region, RunId, check_region
 from isoline_server.domain.run import Source
+from isoline_server.era2 import Era2
+from isoline_server.openwop import codemap
 from isoline_server.operations.append import Lanes
+from isoline_server.operations.append_replay import ReplayComparer
 from isoline_server.operations.get_state import StateReader
+from isoline_server.operations.import_run import RunImporter
 from isoline_server.operations.lane import Lane
 from isoline_server.operations.make_run import RunMaker
 from isoline_server.operations.ports import StoreRetryable
@@ -33,6 +38,9 @@ from isoline_server.operations.tail import TailHub
 from isoline_server.store.database import Database, Role
 from isoline_server.store.migrate import check_schema
 from isoline_server.store.migrations.errors import DatabaseFailed
+from isoline_server.store.sql_effects import SqlEffects
+from isoline_server.store.sql_invocations import SqlInvocations
+from isoline_server.store.sql_leases import SqlLeases
 from isoline_server.store.sql_reader import SqlLogReader
 from isoline_server.store.sql_writer import SqlLogWriter
 from isoline_server.workers.snapshots import SnapshotKeeper
@@ -80,6 +88,10 @@ class RegionServer:
             size=settings.append_lanes * len(settings.homes) + 2,
             cockroach_cluster=on_cockroach,
         )
+        # Executors' statements are many and small: they must not keep a lane waiting for a connection.
+        self._executing = Database(
+            settings.leader_url, role=Role.WRITER, size=settings.reader_connections, cockroach_cluster=on_cockroach
+        )
         self._leading = Database(
             settings.leader_url, role=Role.LEADER, size=settings.reader_connections, cockroach_cluster=on_cockroach
         )
@@ -93,9 +105,16 @@ class RegionServer:
             if own.local_url is not None
             else None
         )
-        self._databases = [found for found in (self._leading, self._near, self._writing) if found is not None]
-        leader = SqlLogReader(self._leading, source=Source.LEADER, regions=settings.homes)
-        local = None if self._near is None else SqlLogReader(self._near, source=Source.LOCAL, regions=settings.homes)
+        self._databases = [
+            found for found in (self._leading, self._near, self._writing, self._executing) if found is not None
+        ]
+        era2 = Era2(codemap())
+        readers = [
+            SqlLogReader(database, source=source, regions=settings.homes, translate=era2.translate_page)
+            for database, source in ((self._leading, Source.LEADER), (self._near, Source.LOCAL))
+            if database is not None
+        ]
+        leader, local = readers[0], readers[1] if self._near is not None else None
         writer, ids = SqlLogWriter(self._writing), SystemIds()
         self._tails = TailHub(local=local, leader=leader)
         reading = Reading(
@@ -103,6 +122,7 @@ class RegionServer:
         )
         states = StateReader(reading=reading, writer=writer, decode=codec.decode_content)
         self._snapshots = SnapshotKeeper(states)
+        replays = ReplayComparer(reading=reading, decode=codec.decode, clock=now_us, ids=ids)
         self._lanes = Lanes(
             {
                 home: [
@@ -111,14 +131,17 @@ class RegionServer:
                         region=region,
                         writer=writer,
                         encode=codec.encode,
+                        spell_v1=era2.stored_append,
                         clock=now_us,
                         ids=ids,
                         notify=self._moved,
+                        replays=replays,
                     )
                     for _ in range(settings.append_lanes)
                 ]
                 for home in settings.homes
-            }
+            },
+            replays,
         )
         maker = RunMaker(writer=writer, reading=reading, lanes=self._lanes, homes=settings.homes, clock=now_us, ids=ids)
         self._log = LogServicer(
@@ -129,8 +152,19 @@ class RegionServer:
                 reading=reading,
                 leader=leader,
                 maker=maker,
+                importer=RunImporter(writer=writer, maker=maker, take=era2.take, clock=now_us),
                 states=states,
                 tails=self._tails,
+            )
+        )
+        self._execution = ExecutionServicer(
+            ExecutionParts(
+                region=region,
+                homes=settings.homes,
+                leases=SqlLeases(self._executing),
+                effects=SqlEffects(self._executing, regions=settings.homes),
+                invocations=SqlInvocations(self._executing),
+                reading=reading,
             )
         )
         self._host = HostServicer(
@@ -163,6 +197,7 @@ class RegionServer:
         self._grpc = GrpcServer(
             listen=[self._settings.regions[self.region].listen],
             log=self._log,
+            execution=self._execution,
             host=self._host,
             credentials=Credentials(self._settings.callers, self._settings.anonymous),
             tails=self._tails,

@@ -4,17 +4,22 @@ Pure: the same head, command and stamping give the same bytes. Whether the head 
 compare-and-set, not here.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 
+from isoline_server.domain.alignment import RefusalDifference
 from isoline_server.domain.errors import EngineCounterReused, EngineGap, LeaseLost, RunTerminal, SeqConflict
 from isoline_server.domain.event import TERMINAL_TYPES, EventContent, EventStamp, may_follow_terminal
+from isoline_server.domain.gaps import MEMORY_MEMBER, SUMMARY_MEMBER, lacks
 from isoline_server.domain.ids import RunId, Tenant
 from isoline_server.domain.run import Head
 
 Encode = Callable[[EventContent, EventStamp], bytes]
 """Makes the bytes of one event. The only maker of hashed bytes; injected, so that the domain does not know the wire format."""
+
+SpellV1 = Callable[[bytes], bytes]
+"""How an era-2 run stores the bytes of an event: under its v1 name. Digests and counts stay those of the event. Raises ``InvalidField``."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,6 +40,19 @@ class AppendCommand:
     @property
     def payload_bytes(self) -> int:
         return sum(len(content.payload) for content in self.contents)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rewritten:
+    """What is written in a command's stead, with its row of event ids; receipts stay those of the command that was asked.
+
+    ``divergences`` are the kinds of those that were written into it; ``refusal`` is what its caller is told once it is written.
+    """
+
+    command: AppendCommand
+    first_event_id: int
+    divergences: tuple[str, ...] = ()
+    refusal: RefusalDifference | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,12 +77,13 @@ class Accepted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """What an append came to. ``repeated``: an earlier call with the same request id did it."""
+    """What an append came to. ``repeated``: an earlier call with the same request id did it. ``divergences``: kinds of those it brought."""
 
     first_seq: int
     last_seq: int
     digest: bytes
     repeated: bool
+    divergences: tuple[str, ...] = ()
 
 
 def decide_append(
@@ -79,6 +98,7 @@ def decide_append(
     if command.expected_seq is not None and command.expected_seq != head.seq + 1:
         raise SeqConflict(command.run_id, command.expected_seq, head.seq + 1)
     terminal_seq = _terminal_seq(head, command)
+    gaps = gap_seqs(head, command.contents)
     digest, size = head.digest, head.record_bytes
     records: list[bytes] = []
     digests: list[bytes] = []
@@ -101,6 +121,10 @@ def decide_append(
             record_bytes=size,
             terminal_seq=terminal_seq,
             lease_epoch=head.lease_epoch,
+            mode=head.mode,
+            memory_gap_seq=gaps[0],
+            summary_gap_seq=gaps[1],
+            era=head.era,
         ),
     )
 
@@ -133,3 +157,14 @@ def _terminal_seq(head: Head, command: AppendCommand) -> int | None:
         if content.type in TERMINAL_TYPES:
             terminal = seq
     return terminal
+
+
+def gap_seqs(head: Head, contents: Sequence[EventContent]) -> tuple[int | None, int | None]:
+    """The first seqs that a memory, or a summary, is not told at; an event that is one is rare, so each costs two look-ups."""
+    memory, summary = head.memory_gap_seq, head.summary_gap_seq
+    for seq, content in enumerate(contents, start=head.seq + 1):
+        if memory is None and content.type in MEMORY_MEMBER and lacks(content, MEMORY_MEMBER):
+            memory = seq
+        if summary is None and content.type in SUMMARY_MEMBER and lacks(content, SUMMARY_MEMBER):
+            summary = seq
+    return memory, summary

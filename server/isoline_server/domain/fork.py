@@ -7,8 +7,10 @@ from isoline_server.domain.errors import (
     ForkPointInvalid,
     InvalidField,
     LineageTooDeep,
+    MemoryUnavailable,
     OverlayNotAllowed,
     PrefixMismatch,
+    SummaryUnavailable,
 )
 from isoline_server.domain.ids import Region, RunId
 from isoline_server.domain.run import ERA, ForkMode, ForkOrigin, Head, Mark, Run
@@ -54,6 +56,18 @@ def check_fork_point(source: Run, from_seq: int) -> None:
         )
 
 
+def check_gaps(source: Run, from_seq: int, *, executed: bool) -> None:
+    """Raise ``MemoryUnavailable`` or ``SummaryUnavailable`` when an executor would need what the source's prefix does not tell. Runs that are
+    data only are nobody's to execute, and fork anywhere."""
+    if not (source.executed or executed):
+        return
+    head = source.head
+    if head.memory_gap_seq is not None and head.memory_gap_seq < from_seq:
+        raise MemoryUnavailable(source.run_id, from_seq, head.memory_gap_seq)
+    if head.summary_gap_seq is not None and head.summary_gap_seq < from_seq:
+        raise SummaryUnavailable(source.run_id, from_seq, head.summary_gap_seq)
+
+
 def plan_fork(source: Run, command: ForkCommand, boundary: Mark, child_id: RunId, now_us: int) -> Run:
     """The child run. ``boundary`` is the source's mark at the last inherited seq (``MARK_START`` when nothing is inherited)."""
     from_seq = boundary.seq + 1
@@ -70,7 +84,14 @@ def plan_fork(source: Run, command: ForkCommand, boundary: Mark, child_id: RunId
         tags=source.tags,
         created_at_us=now_us,
         era=ERA,
-        head=Head(seq=boundary.seq, digest=boundary.digest, record_bytes=boundary.end_byte),
+        head=Head(
+            seq=boundary.seq,
+            digest=boundary.digest,
+            record_bytes=boundary.end_byte,
+            mode=command.mode,
+            memory_gap_seq=_inherited(source.head.memory_gap_seq, from_seq),
+            summary_gap_seq=_inherited(source.head.summary_gap_seq, from_seq),
+        ),
         fork=ForkOrigin(
             source_run_id=source.run_id,
             from_seq=from_seq,
@@ -81,3 +102,7 @@ def plan_fork(source: Run, command: ForkCommand, boundary: Mark, child_id: RunId
         lineage=ranges,
         executed=source.executed if command.executed is None else command.executed,
     )
+
+
+def _inherited(seq: int | None, from_seq: int) -> int | None:
+    return seq if seq is not None and seq < from_seq else None

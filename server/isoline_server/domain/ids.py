@@ -21,6 +21,7 @@ RUN_ENTROPY_BYTES: Final = 16
 NAMES_REMEMBERED: Final = 4_096
 """Names that passed before are known: an engine sends the same few for every event. Refusals are not remembered."""
 
+_CROCKFORD: Final = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 _REGION = re.compile(r"[a-z][a-z0-9]{0,14}")
 _TENANT = re.compile(r"(anon:)?[A-Za-z0-9._-]{1,128}")
 _RUN = re.compile(r"(?P<tenant>(anon:)?[A-Za-z0-9._-]{1,128})/(?P<home>[a-z][a-z0-9]{0,14})-(?P<random>[a-z2-7]{26})")
@@ -42,6 +43,12 @@ def parse_run_id(text: str, field: str = "run_id") -> tuple[Tenant, Region]:
     if match is None:
         raise InvalidField(field, "must be <tenant>/<home>-<26 characters of base32>", got=text[:200])
     return Tenant(match["tenant"]), Region(match["home"])
+
+
+def event_id_text(event_id: bytes) -> str:
+    """The 16 bytes of a ULID as its 26 characters of Crockford's base32, as readers see it."""
+    number = int.from_bytes(event_id, "big")
+    return "".join(_CROCKFORD[number >> shift & 31] for shift in range(125, -1, -5))
 
 
 def home_of(run_id: RunId) -> Region:

@@ -6,6 +6,11 @@ from enum import IntEnum
 from isoline_server.domain.chain import CHAIN_START
 from isoline_server.domain.ids import Region, RunId, Tenant
 
+ERA = 3
+"""Every run this host creates is written in the v2 vocabulary (OpenWOP v2 persistence.md)."""
+ERA_V1 = 2
+"""A run that a v1 host wrote. An append never promotes it."""
+
 
 class ForkMode(IntEnum):
     """How a fork goes on from its boundary."""
@@ -35,6 +40,8 @@ class Head:
     """The end of a run: seq -1 while it is empty. ``record_bytes`` counts the whole prefix; ``terminal_seq`` is set once.
 
     ``lease_epoch`` is no part of the log, but is compared with it: it grows with every claim of the run by an executor, and fences those before.
+    ``mode`` is how the run goes on if it is a fork: who appends has to know. The gaps are the first seqs behind which the log alone does not
+    tell the run's memory, or a summary it uses.
     """
 
     seq: int = -1
@@ -42,6 +49,10 @@ class Head:
     record_bytes: int = 0
     terminal_seq: int | None = None
     lease_epoch: int = 0
+    mode: ForkMode | None = None
+    memory_gap_seq: int | None = None
+    summary_gap_seq: int | None = None
+    era: int = ERA
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,13 +101,11 @@ class Run:
     head: Head
     fork: ForkOrigin | None = None
     lineage: tuple[LineageRange, ...] = ()
+    untranslatable_seq: int | None = None
+    """Of an era-2 run: the first event that has no v2 form. Whatever is appended has one, so it is known from the start."""
     executed: bool = False
 
     @property
     def own_start_seq(self) -> int:
         """The first seq that stands in the run's own log."""
         return self.lineage[-1].end_seq if self.lineage else 0
-
-
-ERA = 3
-"""Every run this host creates is written in the v2 vocabulary (OpenWOP v2 persistence.md)."""

@@ -14,7 +14,16 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 from isoline_server.domain import limits
-from isoline_server.domain.append import Accepted, AppendCommand, Encode, Outcome, Stamping, decide_append
+from isoline_server.domain.append import (
+    Accepted,
+    AppendCommand,
+    Encode,
+    Outcome,
+    Rewritten,
+    SpellV1,
+    Stamping,
+    decide_append,
+)
 from isoline_server.domain.errors import (
     Draining,
     EngineCounterReused,
@@ -29,7 +38,7 @@ from isoline_server.domain.errors import (
 )
 from isoline_server.domain.ids import Region, RunId
 from isoline_server.domain.receipt import Receipt, append_hash, append_keys
-from isoline_server.domain.run import Head
+from isoline_server.domain.run import ERA, ForkMode, Head
 from isoline_server.operations.ports import (
     Clock,
     GroupWrite,
@@ -38,6 +47,7 @@ from isoline_server.operations.ports import (
     KeySeen,
     LogWriter,
     Notify,
+    Replays,
     StoreRetryable,
 )
 
@@ -55,7 +65,7 @@ GIVE_UP_AFTER_S = 60.0
 
 @dataclass(eq=False, slots=True)
 class Pending:
-    """One append on its way. ``in_doubt``: a statement with it has left and its fate is not known."""
+    """One append on its way. ``in_doubt``: a statement with it has left and its fate is not known. ``rewritten``: what is written for it."""
 
     command: AppendCommand
     keys: tuple[bytes, ...]
@@ -63,6 +73,7 @@ class Pending:
     size: int
     future: asyncio.Future[Outcome]
     give_up_at_s: float
+    rewritten: Rewritten | None = None
     in_doubt: bool = False
     losses: int = 0
     own_digests: list[bytes] = field(default_factory=list)
@@ -89,6 +100,8 @@ class Lane:
         region: Region,
         writer: LogWriter,
         encode: Encode,
+        spell_v1: SpellV1,
+        replays: Replays,
         clock: Clock,
         ids: IdSource,
         notify: Notify,
@@ -97,6 +110,8 @@ class Lane:
         self._region = region
         self._writer = writer
         self._encode = encode
+        self._spell_v1 = spell_v1
+        self._replays = replays
         self._clock = clock
         self._ids = ids
         self._notify = notify
@@ -207,7 +222,7 @@ class Lane:
                 if apart:
                     await self._write_apart(_unanswered(batch), fresh)
                 else:
-                    await self._write(self._decide(_unanswered(batch), fresh))
+                    await self._write(await self._decide(_unanswered(batch), fresh))
             except KeySeen:
                 self._drop_hints(batch)
             except StoreRetryable:
@@ -258,7 +273,7 @@ class Lane:
             if run_id in held:
                 continue
             try:
-                await self._write(self._decide([pending], fresh))
+                await self._write(await self._decide([pending], fresh))
             except (KeySeen, StoreRetryable):
                 raise
             except Exception as error:  # noqa: BLE001 - reported to the caller of this append
@@ -290,7 +305,7 @@ class Lane:
 
     # -- deciding ----------------------------------------------------------------------------------------------------------------
 
-    def _decide(self, batch: Sequence[Pending], fresh: set[RunId]) -> dict[RunId, _Group]:
+    async def _decide(self, batch: Sequence[Pending], fresh: set[RunId]) -> dict[RunId, _Group]:
         """Decide every append on the newest known heads; return what to write.
 
         A refusal counts only on a head that was read just now and that nothing undecided stands before. Otherwise the append, and all
@@ -303,6 +318,7 @@ class Lane:
             if run_id in waiting:
                 continue
             try:
+                await self._compare(pending, groups)
                 self._decide_one(pending, groups)
             except IsolineError as error:
                 if run_id in fresh and run_id not in groups:
@@ -313,25 +329,39 @@ class Lane:
             self._hints.pop(run_id, None)
         return groups
 
+    async def _compare(self, pending: Pending, groups: dict[RunId, _Group]) -> None:
+        """Let what is appended to a replay be compared with its source, behind everything before it. The lane waits meanwhile."""
+        run_id = pending.command.run_id
+        hint = self._hints.get(run_id)
+        if hint is not None and hint.head.mode is ForkMode.REPLAY:
+            head = groups[run_id].head if run_id in groups else hint.head
+            pending.rewritten = await self._replays.compare(pending.command, head)
+
     def _decide_one(self, pending: Pending, groups: dict[RunId, _Group]) -> None:
-        command = pending.command
+        rewritten = pending.rewritten
+        command = pending.command if rewritten is None else rewritten.command
         hint = self._hints.get(command.run_id)
         if hint is None:
             raise RunNotFound(command.run_id)
         group = groups.get(command.run_id) or _Group(previous=hint.head, head=hint.head)
         last_engine_seq = group.engines.get(command.engine, hint.engine_seqs.get(command.engine, 0))
         accepted = decide_append(
-            group.head, last_engine_seq, command, self._stamping(len(command.contents)), self._encode
+            group.head, last_engine_seq, command, self._stamping(len(command.contents), rewritten), self._encode
         )
+        if group.head.era != ERA:
+            accepted = replace(accepted, records=tuple(self._spell_v1(record) for record in accepted.records))
+        if rewritten is not None:
+            self._replays.stands_at(command.run_id, accepted.head.digest)
         groups[command.run_id] = group
         group.head = accepted.head
         group.accepted.append((pending, accepted))
         if command.engine:
             group.engines[command.engine] = command.engine_seq + len(command.contents) - 1
 
-    def _stamping(self, count: int) -> Stamping:
+    def _stamping(self, count: int, rewritten: Rewritten | None) -> Stamping:
         now_us = self._clock()
-        return Stamping(recorded_at_us=now_us, region=self._region, first_event_id=self._ids.event_ids(now_us, count))
+        first_id = self._ids.event_ids(now_us, count) if rewritten is None else rewritten.first_event_id
+        return Stamping(recorded_at_us=now_us, region=self._region, first_event_id=first_id)
 
     # -- looking things up -------------------------------------------------------------------------------------------------------
 
@@ -444,6 +474,12 @@ def _answer_from_receipt(pending: Pending, receipt: Receipt) -> None:
 
 
 def _answer(pending: Pending, outcome: Outcome) -> None:
+    rewritten = pending.rewritten
+    if rewritten is not None and not outcome.repeated:
+        if rewritten.refusal is not None:
+            _fail(pending, rewritten.refusal.failed(pending.command.run_id, outcome.last_seq))
+            return
+        outcome = replace(outcome, divergences=rewritten.divergences)
     if not pending.future.done():
         pending.future.set_result(outcome)
 

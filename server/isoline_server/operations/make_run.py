@@ -10,7 +10,7 @@ from contextlib import suppress
 from dataclasses import replace
 
 from isoline_server.domain.errors import IsolineError, OutcomeUnknown, RequestIdReused, StoreUnavailable
-from isoline_server.domain.fork import ForkCommand, check_fork_point, fork_point, plan_fork
+from isoline_server.domain.fork import ForkCommand, check_fork_point, check_gaps, fork_point, plan_fork
 from isoline_server.domain.ids import Region, Tenant, mint_run_id
 from isoline_server.domain.receipt import Receipt, create_hash, fork_hash, receipt_region, request_key
 from isoline_server.domain.run import ERA, MARK_START, Freshness, Head, Mark, Run
@@ -70,7 +70,7 @@ class RunMaker:
             head=Head(),
             executed=executed,
         )
-        return await self._insert(run, receipt, request_id, timeout_s)
+        return await self.insert(run, receipt, request_id, timeout_s)
 
     async def fork(
         self, *, tenant: Tenant, request_id: str, command: ForkCommand, asked_home: str, timeout_s: float
@@ -83,19 +83,22 @@ class RunMaker:
         try:
             run = await self._plan(tenant, command)
         except IsolineError:
-            earlier = await self._earlier(receipt, request_id)
+            earlier = await self.earlier(receipt, request_id)
             if earlier is None:
                 raise
             return earlier, True
-        return await self._insert(run, receipt, request_id, timeout_s)
+        return await self.insert(run, receipt, request_id, timeout_s)
 
     async def _plan(self, tenant: Tenant, command: ForkCommand) -> Run:
         from_seq = fork_point(command)
         source = await self._source(command, from_seq)
         check_fork_point(source, from_seq)
+        await self._reading.check_translatable(source, from_seq)
         boundary = await self._boundary(source, from_seq)
         child_id = mint_run_id(tenant, command.home, self._ids.run_entropy())
-        return plan_fork(source, command, boundary, child_id, self._clock())
+        child = plan_fork(source, command, boundary, child_id, self._clock())
+        check_gaps(source, from_seq, executed=child.executed)
+        return child
 
     async def _source(self, command: ForkCommand, from_seq: int) -> Run:
         """The source with a head that is known to reach ``from_seq``, from memory where that is enough."""
@@ -113,7 +116,7 @@ class RunMaker:
             return MARK_START
         return await self._reading.leader_mark(source, from_seq - 1)
 
-    async def _insert(self, run: Run, receipt: Receipt, request_id: str, timeout_s: float) -> tuple[Run, bool]:
+    async def insert(self, run: Run, receipt: Receipt, request_id: str, timeout_s: float) -> tuple[Run, bool]:
         """Insert the run; a key that exists gives the earlier outcome; what the database would not say is asked again."""
         partition = receipt_region(receipt.key, self._homes)
         receipt = replace(receipt, run_id=run.run_id)
@@ -130,7 +133,7 @@ class RunMaker:
                         break
                     except KeySeen:
                         with suppress(StoreUnavailable):  # it exists, and what it came to is asked again
-                            earlier = await self._earlier(receipt, request_id)
+                            earlier = await self.earlier(receipt, request_id)
                             if earlier is not None:
                                 return earlier, earlier.run_id != run.run_id
                     except StoreRetryable as error:
@@ -143,7 +146,7 @@ class RunMaker:
         self._lanes.of(run.run_id).remember(run.run_id, run.head)
         return run, False
 
-    async def _earlier(self, receipt: Receipt, request_id: str) -> Run | None:
+    async def earlier(self, receipt: Receipt, request_id: str) -> Run | None:
         """The run that an earlier call with this request id made, as it was made: with the head of that moment."""
         partition = receipt_region(receipt.key, self._homes)
         try:
@@ -159,8 +162,10 @@ class RunMaker:
         return replace(run, head=await self._first_head(run))
 
     async def _first_head(self, run: Run) -> Head:
-        """The head the run was made with."""
+        """The head the run was made with; of an imported run, the head as it is now."""
+        if run.era != ERA:
+            return run.head
         if run.fork is None or run.fork.from_seq == 0:
             return Head()
         mark = await self._reading.leader_mark(run, run.fork.from_seq - 1)
-        return Head(seq=mark.seq, digest=mark.digest, record_bytes=mark.end_byte)
+        return Head(seq=mark.seq, digest=mark.digest, record_bytes=mark.end_byte, mode=run.fork.mode)

@@ -9,6 +9,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from isoline_server.domain.append import AppendCommand, Rewritten
+from isoline_server.domain.errors import Untranslatable
 from isoline_server.domain.ids import Region, RunId, Tenant
 from isoline_server.domain.receipt import Receipt
 from isoline_server.domain.run import Head, Mark, Run, Source
@@ -46,6 +48,17 @@ class GroupWrite:
     wakes: bool = True
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EventsWrite:
+    """Consecutive events of a run that is imported: as stored, and the digest and byte count behind each."""
+
+    run_id: RunId
+    first_seq: int
+    records: Sequence[bytes]
+    digests: Sequence[bytes]
+    end_bytes: Sequence[int]
+
+
 class LogWriter(Protocol):
     """The leader's side of the log. Every method is one atomic step; none keeps state between calls."""
 
@@ -74,6 +87,11 @@ class LogWriter(Protocol):
         """Make a run, its lineage and its receipt, all or none. Raises ``KeySeen`` or ``StoreRetryable``."""
         ...
 
+    async def insert_events(self, region: Region, events: EventsWrite) -> bool:
+        """Store events of a run that nobody sees, for it has no row yet. May be repeated; False when others stand in their place, left
+        as they are. Raises ``StoreRetryable``."""
+        ...
+
     async def insert_snapshot(self, region: Region, run_id: RunId, snapshot: "Snapshot") -> None:
         """Keep a snapshot; one that exists is left as it is. Raises ``StoreRetryable``."""
         ...
@@ -91,12 +109,13 @@ class Snapshot:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RawPage:
-    """Consecutive rows of one log from ``first_seq`` on, as stored and not yet verified."""
+    """Consecutive rows of one log from ``first_seq`` on, not yet verified. ``refusal``: the only row has no v2 form, for this reason."""
 
     first_seq: int
     records: Sequence[bytes]
     digests: Sequence[bytes]
     last_end_byte: int
+    refusal: Untranslatable | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -175,6 +194,19 @@ class HeadHint:
 
     head: Head
     engine_seqs: dict[str, int] = field(default_factory=dict)
+
+
+class Replays(Protocol):
+    """Compares what is appended to replay forks with their sources. Owned by the process; one run's appends come from one lane, in order."""
+
+    async def compare(self, command: AppendCommand, head: Head) -> Rewritten:
+        """What is to be written for the command behind ``head``. Raises ``InvalidField`` for what only the server may say, and what reading
+        the two logs raises."""
+        ...
+
+    def stands_at(self, run_id: RunId, digest: bytes) -> None:
+        """What was compared last was decided: the next append of the run stands behind the head with this digest, once that is written."""
+        ...
 
 
 Notify = Callable[[Iterable[tuple[RunId, int]]], None]

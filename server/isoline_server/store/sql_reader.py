@@ -5,7 +5,7 @@ Nothing here verifies: what comes out is what is stored, and the operations deci
 
 import functools
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -16,14 +16,19 @@ from isoline_server.store.database import Database
 from isoline_server.store.tables import region_literal
 
 _RUN_COLUMNS = """r.run_id, r.tenant, r.region, r.workflow_id, r.tags, r.created_at, r.era, r.head_seq, r.head_digest, r.head_bytes,
-       r.terminal_seq, r.fork_mode, r.source_run_id, r.from_seq, r.prefix_digest, r.overlay, r.executed"""
+       r.terminal_seq, r.fork_mode, r.source_run_id, r.from_seq, r.prefix_digest, r.overlay, r.executed,
+       r.memory_gap_seq, r.summary_gap_seq, r.untranslatable_seq"""
+
+Translate = Callable[[RawPage, int], RawPage]
+"""Makes a page as stored, which begins behind so many record bytes, into one as readers see it: the seat of the era-2 translation."""
 
 
 class SqlLogReader:
-    """``LogReader`` over one database. ``regions`` are all partitions a list has to look into."""
+    """``LogReader`` over one database. ``regions`` are all partitions a list has to look into. Nobody else reads records."""
 
-    def __init__(self, database: Database, *, source: Source, regions: Sequence[Region]) -> None:
+    def __init__(self, database: Database, *, source: Source, regions: Sequence[Region], translate: Translate) -> None:
         self._database = database
+        self._translate = translate
         self._regions = tuple(regions)
         self.source = source
 
@@ -58,12 +63,13 @@ class SqlLogReader:
             },
         )
         dense = _dense_count(rows, from_seq)
-        return RawPage(
+        stored = RawPage(
             first_seq=from_seq,
             records=[row[1] for row in rows[:dense]],
             digests=[row[2] for row in rows[:dense]],
             last_end_byte=rows[dense - 1][3] if dense else start_byte,
         )
+        return self._translate(stored, start_byte)
 
     async def snapshot_at_or_before(self, origin_run_id: RunId, seq: int) -> Snapshot | None:
         rows = await self._database.fetch(
@@ -190,7 +196,11 @@ def _run(row: Sequence[Any], ranges: tuple[LineageRange, ...]) -> Run:
         terminal_seq,
         *fork,
         executed,
+        memory_gap_seq,
+        summary_gap_seq,
+        untranslatable_seq,
     ) = row
+    origin = _fork_origin(fork)
     return Run(
         run_id=RunId(run_id),
         tenant=Tenant(tenant),
@@ -199,10 +209,20 @@ def _run(row: Sequence[Any], ranges: tuple[LineageRange, ...]) -> Run:
         tags=tuple(json.loads(tags)),
         created_at_us=_microseconds(created_at),
         era=era,
-        head=Head(seq=head_seq, digest=head_digest, record_bytes=head_bytes, terminal_seq=terminal_seq),
-        fork=_fork_origin(fork),
+        head=Head(
+            seq=head_seq,
+            digest=head_digest,
+            record_bytes=head_bytes,
+            terminal_seq=terminal_seq,
+            mode=None if origin is None else origin.mode,
+            memory_gap_seq=memory_gap_seq,
+            summary_gap_seq=summary_gap_seq,
+            era=era,
+        ),
+        fork=origin,
         lineage=ranges,
         executed=executed,
+        untranslatable_seq=untranslatable_seq,
     )
 
 

@@ -12,8 +12,9 @@ from typing import Any, cast
 
 from isoline_server.domain.ids import Region, RunId
 from isoline_server.domain.receipt import Receipt
-from isoline_server.domain.run import Head, Run
-from isoline_server.operations.ports import GroupWrite, KeySeen, Snapshot
+from isoline_server.domain.run import ERA, ForkMode, Head, Run
+from isoline_server.operations.ports import EventsWrite, GroupWrite, KeySeen, Snapshot
+from isoline_server.store.arrays import BigintArray, BooleanArray, ByteaArray, TextArray
 from isoline_server.store.database import Database, UniqueKey
 from isoline_server.store.tables import region_literal
 
@@ -29,7 +30,8 @@ class SqlLogWriter:
         self._database = database
 
     async def append(self, region: Region, groups: Sequence[GroupWrite]) -> frozenset[RunId]:
-        if len(groups) > 1:
+        if len(groups) > 1 or groups[0].head.era != ERA:
+            # An era-2 record is counted by its translation, so its byte count is given rather than measured.
             rows = await self._write("append", append_sql(region), append_params(groups))
         elif _is_single(groups[0]):
             rows = await self._write("append", append_single_sql(region), _single_params(groups[0]))
@@ -40,16 +42,24 @@ class SqlLogWriter:
     async def load_heads(self, region: Region, run_ids: Sequence[RunId]) -> Mapping[RunId, Head]:
         rows = await self._database.fetch("load_heads", heads_sql(region), {"run_ids": list(run_ids)})
         return {
-            RunId(run_id): Head(seq=seq, digest=digest, record_bytes=size, terminal_seq=terminal, lease_epoch=epoch)
-            for run_id, seq, digest, size, terminal, epoch in rows
+            RunId(run_id): Head(
+                seq=seq,
+                digest=digest,
+                record_bytes=size,
+                terminal_seq=terminal,
+                lease_epoch=epoch,
+                mode=None if mode is None else ForkMode(mode),
+                memory_gap_seq=memory_gap,
+                summary_gap_seq=summary_gap,
+                era=era,
+            )
+            for run_id, seq, digest, size, terminal, epoch, mode, memory_gap, summary_gap, era in rows
         }
 
     async def load_receipts(self, region: Region, keys: Sequence[bytes]) -> Mapping[bytes, Receipt]:
         rows = await self._database.fetch("load_receipts", receipts_sql(region), {"keys": list(keys)})
-        if rows and not self._database.is_cockroach:
-            # A receipt may be visible though its commit's wait for the standbys was cut short (a backend killed, the primary restarted).
-            # A commit that waits for the quorum now covers it, for the log is replicated in order.
-            await self._database.fetch("barrier", "SELECT pg_logical_emit_message(true, 'isoline.barrier', '')")
+        if rows:
+            await self._database.wait_until_durable()
         found: dict[bytes, Receipt] = {}
         for key, request_hash, run_id, first_seq, last_seq, digest in rows:
             found[key] = Receipt(
@@ -66,6 +76,20 @@ class SqlLogWriter:
 
     async def insert_run(self, run: Run, receipt: Receipt, receipt_region: Region) -> None:
         await self._write("insert_run", insert_run_sql(run.home, receipt_region), _run_params(run, receipt))
+
+    async def insert_events(self, region: Region, events: EventsWrite) -> bool:
+        params = {
+            "run_id": events.run_id,
+            "first_seq": events.first_seq,
+            "records": events.records,
+            "digests": events.digests,
+            "end_bytes": events.end_bytes,
+        }
+        added = await self._database.fetch("insert_events", insert_events_sql(region), params)
+        if len(added) == len(events.records):
+            return True
+        ((equal,),) = await self._database.fetch("equal_events", equal_events_sql(region), params)
+        return bool(equal == len(events.records))
 
     async def insert_snapshot(self, region: Region, run_id: RunId, snapshot: Snapshot) -> None:
         await self._database.fetch(
@@ -106,7 +130,8 @@ def append_single_sql(region: Region) -> str:
     return f"""
 WITH moved AS (
   UPDATE runs SET head_seq = %(seq)b::BIGINT, head_digest = %(digest)b::BYTEA, head_bytes = %(end_byte)b::BIGINT,
-                  terminal_seq = %(terminal)b::BIGINT, wake_at = {_woken("%(wakes)b::BOOLEAN")}
+                  terminal_seq = %(terminal)b::BIGINT, memory_gap_seq = %(memory_gap)b::BIGINT, summary_gap_seq = %(summary_gap)b::BIGINT,
+                  wake_at = {_woken("%(wakes)b::BOOLEAN")}
    WHERE region = {r} AND run_id = %(run_id)b::TEXT AND head_seq = %(seq)b::BIGINT - 1 AND head_digest = %(old_digest)b::BYTEA
      AND {_fenced("%(lease_epoch)b::BIGINT")}
   RETURNING run_id
@@ -127,7 +152,8 @@ def append_group_sql(region: Region) -> str:
     return f"""
 WITH moved AS (
   UPDATE runs SET head_seq = %(seq)b::BIGINT, head_digest = %(digest)b::BYTEA, head_bytes = %(end_byte)b::BIGINT,
-                  terminal_seq = %(terminal)b::BIGINT, wake_at = {_woken("%(wakes)b::BOOLEAN")}
+                  terminal_seq = %(terminal)b::BIGINT, memory_gap_seq = %(memory_gap)b::BIGINT, summary_gap_seq = %(summary_gap)b::BIGINT,
+                  wake_at = {_woken("%(wakes)b::BOOLEAN")}
    WHERE region = {r} AND run_id = %(run_id)b::TEXT AND head_seq = %(old_seq)b::BIGINT AND head_digest = %(old_digest)b::BYTEA
      AND {_fenced("%(lease_epoch)b::BIGINT")}
   RETURNING run_id
@@ -157,10 +183,11 @@ def append_sql(region: Region) -> str:
     return f"""
 WITH moved AS (
   UPDATE runs SET head_seq = g.new_seq, head_digest = g.new_digest, head_bytes = g.new_bytes, terminal_seq = g.new_terminal,
-                  wake_at = {_woken("g.wakes")}
+                  memory_gap_seq = g.new_memory_gap, summary_gap_seq = g.new_summary_gap, wake_at = {_woken("g.wakes")}
     FROM unnest(%(run_ids)b::TEXT[], %(old_seqs)b::BIGINT[], %(old_digests)b::BYTEA[], %(new_seqs)b::BIGINT[], %(new_digests)b::BYTEA[],
-                %(new_bytes)b::BIGINT[], %(new_terminals)b::BIGINT[], %(lease_epochs)b::BIGINT[], %(wakes)b::BOOLEAN[])
-      AS g(run_id, old_seq, old_digest, new_seq, new_digest, new_bytes, new_terminal, lease_epoch, wakes)
+                %(new_bytes)b::BIGINT[], %(new_terminals)b::BIGINT[], %(memory_gaps)b::BIGINT[], %(summary_gaps)b::BIGINT[],
+                %(lease_epochs)b::BIGINT[], %(wakes)b::BOOLEAN[])
+      AS g(run_id, old_seq, old_digest, new_seq, new_digest, new_bytes, new_terminal, new_memory_gap, new_summary_gap, lease_epoch, wakes)
    WHERE runs.region = {r} AND runs.run_id = g.run_id AND runs.head_seq = g.old_seq AND runs.head_digest = g.old_digest
      AND {_fenced("g.lease_epoch")}
   RETURNING runs.run_id
@@ -205,15 +232,15 @@ def _group_params(group: GroupWrite) -> dict[str, Any]:
         **_head_params(group),
         "old_seq": group.previous.seq,
         "old_bytes": group.previous.record_bytes,
-        "records": group.records,
-        "digests": group.digests,
-        "keys": [receipt.key for receipt in group.receipts],
-        "hashes": [receipt.request_hash for receipt in group.receipts],
-        "firsts": [receipt.first_seq for receipt in group.receipts],
-        "lasts": [receipt.last_seq for receipt in group.receipts],
-        "receipt_digests": [receipt.digest for receipt in group.receipts],
-        "engines": list(group.engines),
-        "engine_seqs": list(group.engines.values()),
+        "records": ByteaArray(group.records),
+        "digests": ByteaArray(group.digests),
+        "keys": ByteaArray([receipt.key for receipt in group.receipts]),
+        "hashes": ByteaArray([receipt.request_hash for receipt in group.receipts]),
+        "firsts": BigintArray([receipt.first_seq for receipt in group.receipts]),
+        "lasts": BigintArray([receipt.last_seq for receipt in group.receipts]),
+        "receipt_digests": ByteaArray([receipt.digest for receipt in group.receipts]),
+        "engines": TextArray(list(group.engines)),
+        "engine_seqs": BigintArray(list(group.engines.values())),
     }
 
 
@@ -225,6 +252,8 @@ def _head_params(group: GroupWrite) -> dict[str, Any]:
         "digest": group.head.digest,
         "end_byte": group.head.record_bytes,
         "terminal": group.head.terminal_seq,
+        "memory_gap": group.head.memory_gap_seq,
+        "summary_gap": group.head.summary_gap_seq,
         "lease_epoch": group.lease_epoch,
         "wakes": group.wakes,
     }
@@ -235,29 +264,33 @@ def append_params(groups: Sequence[GroupWrite]) -> dict[str, Any]:
     receipts = [(group.run_id, receipt) for group in groups for receipt in group.receipts]
     engines = [(group.run_id, engine, seq) for group in groups for engine, seq in group.engines.items()]
     return {
-        "run_ids": [group.run_id for group in groups],
-        "old_seqs": [group.previous.seq for group in groups],
-        "old_digests": [group.previous.digest for group in groups],
-        "new_seqs": [group.head.seq for group in groups],
-        "new_digests": [group.head.digest for group in groups],
-        "new_bytes": [group.head.record_bytes for group in groups],
-        "new_terminals": [group.head.terminal_seq for group in groups],
-        "lease_epochs": [group.lease_epoch for group in groups],
-        "wakes": [group.wakes for group in groups],
-        "event_runs": [group.run_id for group in groups for _ in group.records],
-        "event_seqs": [seq for group in groups for seq in range(group.previous.seq + 1, group.head.seq + 1)],
-        "event_records": [record for group in groups for record in group.records],
-        "event_digests": [digest for group in groups for digest in group.digests],
-        "event_bytes": [end_byte for group in groups for end_byte in group.end_bytes],
-        "receipt_runs": [run_id for run_id, _ in receipts],
-        "receipt_keys": [receipt.key for _, receipt in receipts],
-        "receipt_hashes": [receipt.request_hash for _, receipt in receipts],
-        "receipt_firsts": [receipt.first_seq for _, receipt in receipts],
-        "receipt_lasts": [receipt.last_seq for _, receipt in receipts],
-        "receipt_digests": [receipt.digest for _, receipt in receipts],
-        "engine_runs": [run_id for run_id, _, _ in engines],
-        "engine_names": [engine for _, engine, _ in engines],
-        "engine_seqs": [seq for _, _, seq in engines],
+        "run_ids": TextArray([group.run_id for group in groups]),
+        "old_seqs": BigintArray([group.previous.seq for group in groups]),
+        "old_digests": ByteaArray([group.previous.digest for group in groups]),
+        "new_seqs": BigintArray([group.head.seq for group in groups]),
+        "new_digests": ByteaArray([group.head.digest for group in groups]),
+        "new_bytes": BigintArray([group.head.record_bytes for group in groups]),
+        "new_terminals": BigintArray([group.head.terminal_seq for group in groups]),
+        "memory_gaps": BigintArray([group.head.memory_gap_seq for group in groups]),
+        "summary_gaps": BigintArray([group.head.summary_gap_seq for group in groups]),
+        "lease_epochs": BigintArray([group.lease_epoch for group in groups]),
+        "wakes": BooleanArray([group.wakes for group in groups]),
+        "event_runs": TextArray([group.run_id for group in groups for _ in group.records]),
+        "event_seqs": BigintArray(
+            [seq for group in groups for seq in range(group.previous.seq + 1, group.head.seq + 1)]
+        ),
+        "event_records": ByteaArray([record for group in groups for record in group.records]),
+        "event_digests": ByteaArray([digest for group in groups for digest in group.digests]),
+        "event_bytes": BigintArray([end_byte for group in groups for end_byte in group.end_bytes]),
+        "receipt_runs": TextArray([run_id for run_id, _ in receipts]),
+        "receipt_keys": ByteaArray([receipt.key for _, receipt in receipts]),
+        "receipt_hashes": ByteaArray([receipt.request_hash for _, receipt in receipts]),
+        "receipt_firsts": BigintArray([receipt.first_seq for _, receipt in receipts]),
+        "receipt_lasts": BigintArray([receipt.last_seq for _, receipt in receipts]),
+        "receipt_digests": ByteaArray([receipt.digest for _, receipt in receipts]),
+        "engine_runs": TextArray([run_id for run_id, _, _ in engines]),
+        "engine_names": TextArray([engine for _, engine, _ in engines]),
+        "engine_seqs": BigintArray([seq for _, _, seq in engines]),
     }
 
 
@@ -265,7 +298,7 @@ def append_params(groups: Sequence[GroupWrite]) -> dict[str, Any]:
 def heads_sql(region: Region) -> str:
     """The heads of many runs."""
     return f"""
-SELECT run_id, head_seq, head_digest, head_bytes, terminal_seq, lease_epoch FROM runs
+SELECT run_id, head_seq, head_digest, head_bytes, terminal_seq, lease_epoch, fork_mode, memory_gap_seq, summary_gap_seq, era FROM runs
  WHERE region = {region_literal(region)} AND run_id = ANY(%(run_ids)s::TEXT[])"""
 
 
@@ -300,11 +333,36 @@ WITH kept AS (
     FROM unnest(%(starts)s::BIGINT[], %(ends)s::BIGINT[], %(origins)s::TEXT[]) AS l(start_seq, end_seq, origin_run_id)
 )
 INSERT INTO runs (region, run_id, tenant, workflow_id, tags, created_at, era, head_seq, head_digest, head_bytes, terminal_seq,
-                  fork_mode, source_run_id, from_seq, prefix_digest, overlay, executed, wake_at)
+                  fork_mode, source_run_id, from_seq, prefix_digest, overlay, memory_gap_seq, summary_gap_seq, executed, wake_at,
+                  untranslatable_seq)
 VALUES ({h}, %(run_id)s::TEXT, %(tenant)s::TEXT, %(workflow_id)s::TEXT, %(tags)s::BYTEA, %(created_at)s::TIMESTAMPTZ, %(era)s::SMALLINT,
-        %(head_seq)s::BIGINT, %(head_digest)s::BYTEA, %(head_bytes)s::BIGINT, NULL, %(fork_mode)s::SMALLINT, %(source_run_id)s::TEXT,
-        %(from_seq)s::BIGINT, %(prefix_digest)s::BYTEA, %(overlay)s::BYTEA, %(executed)s::BOOLEAN,
-        CASE WHEN %(executed)s::BOOLEAN AND %(fork_mode)s::SMALLINT IS NOT NULL THEN now() END)"""
+        %(head_seq)s::BIGINT, %(head_digest)s::BYTEA, %(head_bytes)s::BIGINT, %(terminal)s::BIGINT,
+        %(fork_mode)s::SMALLINT, %(source_run_id)s::TEXT,
+        %(from_seq)s::BIGINT, %(prefix_digest)s::BYTEA, %(overlay)s::BYTEA, %(memory_gap)s::BIGINT, %(summary_gap)s::BIGINT,
+        %(executed)s::BOOLEAN,
+        CASE WHEN %(executed)s::BOOLEAN AND %(fork_mode)s::SMALLINT IS NOT NULL THEN now() END,
+        %(untranslatable_seq)s::BIGINT)"""
+
+
+@functools.cache
+def insert_events_sql(region: Region) -> str:
+    """Events of a run that is not there yet. Those that an earlier try of the same import wrote stay."""
+    return f"""
+INSERT INTO events (region, run_id, seq, record, digest, end_byte)
+SELECT {region_literal(region)}, %(run_id)s::TEXT, %(first_seq)s::BIGINT + e.place - 1, e.record, e.digest, e.end_byte
+  FROM unnest(%(records)s::BYTEA[], %(digests)s::BYTEA[], %(end_bytes)s::BIGINT[]) WITH ORDINALITY AS e(record, digest, end_byte, place)
+ON CONFLICT (region, run_id, seq) DO NOTHING
+RETURNING seq"""
+
+
+@functools.cache
+def equal_events_sql(region: Region) -> str:
+    """How many of some events are stored as they should be: a digest is over the record and all before it."""
+    return f"""
+SELECT count(*)
+  FROM unnest(%(records)s::BYTEA[], %(digests)s::BYTEA[], %(end_bytes)s::BIGINT[]) WITH ORDINALITY AS e(record, digest, end_byte, place)
+  JOIN events AS s ON s.region = {region_literal(region)} AND s.run_id = %(run_id)s::TEXT AND s.seq = %(first_seq)s::BIGINT + e.place - 1
+   AND s.digest = e.digest AND s.end_byte = e.end_byte"""
 
 
 @functools.cache
@@ -340,5 +398,9 @@ def _run_params(run: Run, receipt: Receipt) -> dict[str, Any]:
         "from_seq": None if fork is None else fork.from_seq,
         "prefix_digest": None if fork is None else fork.prefix_digest,
         "overlay": None if fork is None else fork.overlay,
+        "memory_gap": run.head.memory_gap_seq,
+        "summary_gap": run.head.summary_gap_seq,
         "executed": run.executed,
+        "terminal": run.head.terminal_seq,
+        "untranslatable_seq": run.untranslatable_seq,
     }

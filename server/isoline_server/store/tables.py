@@ -57,6 +57,11 @@ runs = Table(
     Column("lease_epoch", BigInteger, nullable=False, server_default=text("0")),
     Column("lease_owner", String(128)),
     Column("lease_expires_at", DateTime(timezone=True)),
+    # The first seqs at which memory, or a summary, was written without saying what it became: no executed fork may begin behind them.
+    Column("memory_gap_seq", BigInteger),
+    Column("summary_gap_seq", BigInteger),
+    # Of an era-2 run: the first event that has no v2 form.
+    Column("untranslatable_seq", BigInteger),
     PrimaryKeyConstraint("region", "run_id", name="runs_pkey"),
 )
 Index("runs_by_tenant", runs.c.region, runs.c.tenant, runs.c.created_at, runs.c.run_id)

@@ -106,8 +106,10 @@ def lane_over(log, notify=lambda moved: None):
         home=EU,
         region=EU,
         writer=log,
+        spell_v1=lambda record: record,
         encode=lambda content, stamp: content.payload,
         clock=lambda: 1,
         ids=Ids(),
         notify=notify,
+        replays=None,
     )
