@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 
 import psycopg
 
@@ -20,12 +21,35 @@ async def writes_held_back(url: str) -> AsyncIterator[Blocked]:
     ):
         await holder.execute("LOCK TABLE runs IN SHARE ROW EXCLUSIVE MODE")
 
-        async def waiting(many: int) -> bool:
-            cursor = await watcher.execute(
-                "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()"
-            )
-            row = await cursor.fetchone()
-            return row is not None and row[0] >= many
-
-        yield lambda many: eventually(lambda: waiting(many), what=f"{many} blocked statements")
+        yield lambda many: eventually(lambda: _waiting(watcher, many), what=f"{many} blocked statements")
         await holder.rollback()
+
+
+@dataclass
+class HeldRow:
+    """A run's row in the hands of a transaction: ``holder`` may change it, and what wants it waits."""
+
+    holder: psycopg.AsyncConnection[tuple[object, ...]]
+    blocked: Blocked
+
+
+@asynccontextmanager
+async def run_held(url: str, run_id: str) -> AsyncIterator[HeldRow]:
+    """Hold one run's row; what ``holder`` did to it is committed at the end."""
+    async with (
+        await psycopg.AsyncConnection.connect(plain(url)) as holder,
+        await psycopg.AsyncConnection.connect(plain(url), autocommit=True) as watcher,
+    ):
+        await holder.execute("SELECT 1 FROM runs WHERE run_id = %s FOR UPDATE", [run_id])
+        yield HeldRow(
+            holder, lambda many: eventually(lambda: _waiting(watcher, many), what=f"{many} blocked statements")
+        )
+        await holder.commit()
+
+
+async def _waiting(watcher: psycopg.AsyncConnection[tuple[object, ...]], many: int) -> bool:
+    cursor = await watcher.execute(
+        "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()"
+    )
+    row = await cursor.fetchone()
+    return row is not None and int(str(row[0])) >= many
