@@ -2,7 +2,7 @@
 
 ::
 
-    EffectDenied            an effect that may not leave (seam, what, policy); a node's failure with code isoline.effect_denied
+    EffectDenied            an effect that may not leave (seam); a node's failure with code isoline.effect_denied
     IsolationUnavailable    this host gives no isolation, and it was required (reasons)
     WorkerDied              the replay worker ended while it was needed (why)
     WorkerFailed            the replay worker could not do what it was asked: a module does not import (why)
@@ -11,22 +11,18 @@
 
 from dataclasses import dataclass
 
+from isoline_client.workflow.errors import NodeError
 
-@dataclass(eq=False)
-class EffectDenied(Exception):
+
+class EffectDenied(NodeError):
     """An effect may not leave. It is an ordinary exception; a node that swallows it fails all the same, for its scope remembers."""
 
-    seam: str
-    what: str
-    policy: str
-    code: str = "isoline.effect_denied"
-    retryable: bool = False
-
-    def __str__(self) -> str:
-        return f"{self.seam}: an effect may not leave a {_WHOSE[self.policy]} node" + (f" ({self.what})" if self.what else "")
-
-
-_WHOSE = {"pure": "pure", "replay": "replayed"}
+    def __init__(self, *, seam: str, what: str = "") -> None:
+        """``what`` is for people who debug. It is no part of the error that is logged: a live run and its replay must fail alike."""
+        text = f"an effect may not leave this node through {seam}"
+        super().__init__("isoline.effect_denied", text, retryable=False, details={"seam": seam})
+        self.seam = seam
+        self.what = what
 
 
 @dataclass(eq=False)

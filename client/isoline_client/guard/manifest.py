@@ -1,8 +1,11 @@
 """The effect-seam manifest, made from the registry: what is not registered is not in it, and there is no other list."""
 
+import hashlib
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Final, Literal
 
+import isoline_client
 from isoline_client.guard.isolation import IsolationReport
 from isoline_client.guard.seams import REGISTRY, Registry, Seam
 
@@ -17,6 +20,16 @@ class Build:
 
     kind: BuildKind
     id: str
+
+
+def this_build() -> Build:
+    """The installed client itself: the digest of its sources, which are what guards."""
+    root = Path(isoline_client.__file__).parent
+    digest = hashlib.sha256()
+    for path in sorted(root.rglob("*.py")):
+        content = path.read_bytes()
+        digest.update(f"{path.relative_to(root).as_posix()}\0{len(content)}\0".encode() + content)
+    return Build(kind="artifact-sha256", id=digest.hexdigest())
 
 
 def manifest(

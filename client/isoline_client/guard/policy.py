@@ -92,6 +92,6 @@ def ask(seam: str, what: str = "") -> None:
 
 def refused(scope: Scope, seam: str, what: str) -> EffectDenied:
     """The error of an effect that may not leave, noted in its scope."""
-    denied = EffectDenied(seam=seam, what=what, policy=scope.policy.value)
+    denied = EffectDenied(seam=seam, what=what)
     scope.denied.append(denied)
     return denied
