@@ -5,7 +5,7 @@ A request is serialised once, and the very same bytes are sent on every try. Wha
 
 import asyncio
 import time
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Generic, cast
 
@@ -72,10 +72,17 @@ class Endpoint:
         """What to call for a method, and the attributes of its spans."""
         found = self._calls.get(method)
         if found is None:
-            make = self.channel.unary_stream if method.streams else self.channel.unary_unary
-            found = (make(f"/{method.path}", None, method.parse), telemetry.attributes(method.path, self.address))
+            found = (
+                self._make(method)(f"/{method.path}", None, method.parse),
+                telemetry.attributes(method.path, self.address),
+            )
             self._calls[method] = found
         return found
+
+    def _make(self, method: Method[Any, Any]) -> Any:
+        if method.sends:
+            return self.channel.stream_unary
+        return self.channel.unary_stream if method.streams else self.channel.unary_unary
 
     async def close(self) -> None:
         if self._channel is not None:
@@ -120,21 +127,49 @@ class Connection:
         """Carry out a call with one answer, with as many tries as the law and the time allow."""
         assert method.changes == (request_id is not None)
         data = request.SerializeToString()
-        attempts = Attempts(self.timeout_s if timeout_s is None else timeout_s, request_id, self._clock)
+        attempts = self._attempts(timeout_s, request_id)
         while True:
             endpoint = self.choose()
+            timeout_try_s = attempts.try_timeout_s(last_resort=len(self._endpoints) == 1)
             try:
-                answer = await self._try(endpoint, method, data, attempts)
+                answer = await self._try(endpoint, method, data, timeout_try_s)
             except IsolineError as error:
                 await self.recover(endpoint, attempts, error)
             else:
                 endpoint.rest_until = 0.0
                 return answer
 
-    async def _try(self, endpoint: Endpoint, method: Method[Q, A], data: bytes, attempts: Attempts) -> A:
+    async def send(
+        self,
+        method: Method[Q, A],
+        requests: Callable[[], Iterator[Q]],
+        *,
+        request_id: str,
+        timeout_s: float | None = None,
+    ) -> A:
+        """Carry out a call that takes many messages: all of them again on every try. A try may take as long as it does; ``timeout_s`` is what
+        may pass without one that gets on."""
+        assert method.sends
+        attempts = self._attempts(timeout_s, request_id)
+        while True:
+            endpoint = self.choose()
+            sending = _Sending(requests())
+            try:
+                answer: A = await self._try(endpoint, method, sending, None)
+            except IsolineError as error:
+                if sending.got_on:
+                    attempts.restart(self.timeout_s if timeout_s is None else timeout_s)
+                await self.recover(endpoint, attempts, error)
+            else:
+                endpoint.rest_until = 0.0
+                return answer
+
+    def _attempts(self, timeout_s: float | None, request_id: str | None) -> Attempts:
+        return Attempts(self.timeout_s if timeout_s is None else timeout_s, request_id, self._clock)
+
+    async def _try(self, endpoint: Endpoint, method: Method[Q, A], data: Any, timeout_s: float | None) -> A:
         call, attributes = endpoint.callable(method)
         span = telemetry.start_span(method.path, attributes)
-        timeout_s = attempts.try_timeout_s(last_resort=len(self._endpoints) == 1)
         try:
             answer: A = await call(data, timeout=timeout_s, metadata=telemetry.with_trace(span, self._metadata))
         except AioRpcError as failure:
@@ -183,6 +218,26 @@ class Connection:
         task = asyncio.current_task()
         if self.closed and not (task and task.cancelling()):
             raise ClientClosed(message="the client was closed during the call") from cancelled
+
+
+class _Sending(Generic[Q]):
+    """The messages of one try, as bytes. ``got_on``: the transport took more than it holds before it is connected."""
+
+    def __init__(self, requests: Iterator[Q]) -> None:
+        self._requests = requests
+        self._taken = 0
+
+    @property
+    def got_on(self) -> bool:
+        return self._taken > limits.IMPORT_MESSAGES_AHEAD
+
+    def __aiter__(self) -> AsyncIterator[bytes]:
+        return self._serialised()
+
+    async def _serialised(self) -> AsyncIterator[bytes]:
+        for request in self._requests:
+            self._taken += 1
+            yield request.SerializeToString()
 
 
 class Stream(Generic[A]):

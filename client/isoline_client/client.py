@@ -1,6 +1,7 @@
 """The client: the way in. It knows the servers and makes handles of runs; what can be done with a run is in ``run``."""
 
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Collection, Mapping, Sequence
+from functools import partial
 from types import TracebackType
 from typing import Any, Self
 
@@ -12,8 +13,9 @@ from isoline_client.errors import VerificationFailed
 from isoline_client.events import NewEvent
 from isoline_client.execution import ExecutionClient
 from isoline_client.ids import new_request_id
+from isoline_client.importing import content_digest, messages
 from isoline_client.run import Run, made_run
-from isoline_client.values import Capabilities, Diff, RegionStatus, RunInfo
+from isoline_client.values import Capabilities, Comparison, Diff, ImportReport, RegionStatus, RunInfo
 from isoline_client.verify import CHAIN_START
 
 
@@ -98,6 +100,37 @@ class Client:
         await run.append(started, expected_seq=0, request_id=request_id, timeout_s=timeout_s)
         return run
 
+    async def import_run(
+        self,
+        documents: Collection[bytes],
+        *,
+        workflow_id: str = "",
+        tags: Sequence[str] = (),
+        home_region: str = "",
+        subject_id: str = "",
+        lane: str = "",
+        kind: str = "",
+        check_only: bool = False,
+        request_id: str | None = None,
+        timeout_s: float | None = None,
+    ) -> ImportReport:
+        """Take over a run that a v1 host wrote, whole or not at all. ``documents`` are its events, one JSON object each, and are gone through
+        more than once. The subject is whose run it was, for a log that does not say. ``check_only`` stores nothing."""
+        header = log_pb.ImportHeader(
+            request_id=request_id or new_request_id(),
+            workflow_id=workflow_id,
+            tags=tags,
+            home_region=home_region,
+            content_digest=content_digest(documents),
+            subject=log_pb.LegacySubject(subject_id=subject_id, lane=lane, kind=kind),
+            check_only=check_only,
+        )
+        sending = partial(messages, header, documents)
+        answer = await self._connection.send(
+            wire.IMPORT_RUN, sending, request_id=header.request_id, timeout_s=timeout_s
+        )
+        return wire.import_report(answer)
+
     def execution(self) -> ExecutionClient:
         """What executors need beside the log: leases, effects, invocations."""
         return ExecutionClient(self._connection)
@@ -123,6 +156,11 @@ class Client:
         """Compare two runs by seq."""
         request = log_pb.DiffRunsRequest(a_run_id=_id_of(a), b_run_id=_id_of(b), max_event_diffs=max_event_diffs)
         return wire.diff(await self._connection.call(wire.DIFF_RUNS, request, timeout_s=timeout_s))
+
+    async def compare(self, a: Run | str, b: Run | str, *, timeout_s: float | None = None) -> Comparison:
+        """Compare two forks of one source, or a fork with its source: raw before their boundary, masked from it on."""
+        request = log_pb.CompareForksRequest(a_run_id=_id_of(a), b_run_id=_id_of(b))
+        return wire.comparison(await self._connection.call(wire.COMPARE_FORKS, request, timeout_s=timeout_s))
 
     async def capabilities(self) -> Capabilities:
         """Versions, limits and features of the answering server."""

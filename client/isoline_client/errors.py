@@ -22,6 +22,11 @@
     │   ├── EngineGap               the engine's counter skips a number (engine, expected_engine_seq, got_engine_seq)
     │   ├── EngineCounterReused     the engine's counter was used for other events (the same three)
     │   ├── ForkPointInvalid        no fork may begin there (source_run_id, from_seq, last_seq, why)
+    │   ├── EventTypeUnmapped       a v1 event has no v2 name (type, seq)
+    │   ├── PayloadUnprojectable    a v1 payload has members that v2 has no seat for (type, keys, event_id, seq)
+    │   ├── MemoryUnavailable       the log does not tell the run's memory as of from_seq (source_run_id, from_seq, gap_seq)
+    │   ├── SummaryUnavailable      the log does not tell a summary that the run uses (source_run_id, from_seq, gap_seq)
+    │   ├── ReplayDivergedAtRefusal the model refused in the replay or in its source only (run_id, seq, node_id, source_refused)
     │   └── LineageTooDeep          the fork would have too many ancestors (ranges, limit)
     ├── Raced                   another writer was faster: read again, then decide
     │   ├── SeqConflict             the next seq is another one (run_id, expected_seq, actual_seq)
@@ -216,6 +221,44 @@ class ForkPointInvalid(Refused):
 
 
 @dataclass(eq=False, kw_only=True)
+class EventTypeUnmapped(Refused):
+    type: str = ""
+    seq: int = -1
+
+
+@dataclass(eq=False, kw_only=True)
+class PayloadUnprojectable(Refused):
+    type: str = ""
+    keys: str = ""
+    event_id: str = ""
+    seq: int = -1
+
+
+@dataclass(eq=False, kw_only=True)
+class MemoryUnavailable(Refused):
+    source_run_id: str = ""
+    from_seq: int = -1
+    gap_seq: int = -1
+
+
+@dataclass(eq=False, kw_only=True)
+class SummaryUnavailable(Refused):
+    source_run_id: str = ""
+    from_seq: int = -1
+    gap_seq: int = -1
+
+
+@dataclass(eq=False, kw_only=True)
+class ReplayDivergedAtRefusal(Refused):
+    """The replay has failed: what was appended ended it, at the seq behind ``seq``."""
+
+    run_id: str = ""
+    seq: int = -1
+    node_id: str = ""
+    source_refused: str = ""
+
+
+@dataclass(eq=False, kw_only=True)
 class LineageTooDeep(Refused):
     ranges: int = -1
     limit: int = -1
@@ -311,7 +354,12 @@ REASONS: Final[Mapping[str, type[IsolineError]]] = {
     "ENGINE_GAP": EngineGap,
     "ENGINE_COUNTER_REUSED": EngineCounterReused,
     "FORK_POINT_INVALID": ForkPointInvalid,
+    "REPLAY_MEMORY_SNAPSHOT_UNAVAILABLE": MemoryUnavailable,
+    "REPLAY_CONTEXT_SUMMARY_UNAVAILABLE": SummaryUnavailable,
+    "REPLAY_DIVERGED_AT_REFUSAL": ReplayDivergedAtRefusal,
     "LINEAGE_TOO_DEEP": LineageTooDeep,
+    "EVENT_TYPE_UNMAPPED": EventTypeUnmapped,
+    "PAYLOAD_UNPROJECTABLE": PayloadUnprojectable,
     "SEQ_CONFLICT": SeqConflict,
     "HEAD_CONTENDED": HeadContended,
     "TOO_MANY_WAITING": TooManyWaiting,

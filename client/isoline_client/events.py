@@ -138,8 +138,9 @@ class Event:
 
     @property
     def event_id(self) -> str:
-        """The ULID, as 26 characters."""
-        return str(ULID.from_bytes(self._parsed.stamp.event_id))
+        """The ULID, as 26 characters; or whatever id a v1 host gave it."""
+        stamp = self._parsed.stamp
+        return stamp.legacy_event_id or str(ULID.from_bytes(stamp.event_id))
 
     @property
     def causation_id(self) -> str:
@@ -153,6 +154,11 @@ class Event:
     @property
     def region(self) -> str:
         return self._parsed.stamp.region
+
+    @property
+    def legacy_digest(self) -> bytes:
+        """SHA-256 of the document that a v1 host wrote; empty on every other event."""
+        return self._parsed.stamp.legacy_digest
 
     @property
     def engine(self) -> str:

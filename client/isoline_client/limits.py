@@ -18,6 +18,12 @@ APPEND_BYTES_MAX: Final = 4 * 1024 * 1024
 MESSAGE_BYTES_MAX: Final = 64 * 1024 * 1024
 """One answer. Pages stay under 1 MiB and states under 8 MiB; the rest is room for servers with other limits."""
 
+IMPORT_MESSAGE_BYTES: Final = 1024 * 1024
+"""Documents of one message of an import; a document that is larger goes alone."""
+
+IMPORT_MESSAGES_AHEAD: Final = 2
+"""Messages of an import that may be taken before anybody is known to listen."""
+
 REQUEST_ID_BYTES: Final = 18
 """Random bytes of a request id: 144 bits in 24 characters. The server asks for 80 bits, OpenWOP for 128."""
 

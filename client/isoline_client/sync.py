@@ -5,7 +5,7 @@ Pages, not events, cross between the threads, and while one is consumed the next
 
 import asyncio
 import threading
-from collections.abc import AsyncGenerator, Coroutine, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Collection, Coroutine, Iterable, Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Generic, Self, TypeVar
 
@@ -18,9 +18,11 @@ from isoline_client.run import Run
 from isoline_client.values import (
     Appended,
     Capabilities,
+    Comparison,
     Diff,
     ForkMode,
     Freshness,
+    ImportReport,
     Page,
     Prefix,
     RegionStatus,
@@ -292,6 +294,34 @@ class SyncClient:
         )
         return SyncRun(self._loop, self._loop.run(starting))
 
+    def import_run(
+        self,
+        documents: Collection[bytes],
+        *,
+        workflow_id: str = "",
+        tags: Sequence[str] = (),
+        home_region: str = "",
+        subject_id: str = "",
+        lane: str = "",
+        kind: str = "",
+        check_only: bool = False,
+        request_id: str | None = None,
+        timeout_s: float | None = None,
+    ) -> ImportReport:
+        importing = self._client.import_run(
+            documents,
+            workflow_id=workflow_id,
+            tags=tags,
+            home_region=home_region,
+            subject_id=subject_id,
+            lane=lane,
+            kind=kind,
+            check_only=check_only,
+            request_id=request_id,
+            timeout_s=timeout_s,
+        )
+        return self._loop.run(importing)
+
     def run(self, run_id: str) -> SyncRun:
         return SyncRun(self._loop, self._client.run(run_id))
 
@@ -303,6 +333,10 @@ class SyncClient:
     ) -> Diff:
         ids = [each if isinstance(each, str) else each.run_id for each in (a, b)]
         return self._loop.run(self._client.diff(*ids, max_event_diffs=max_event_diffs, timeout_s=timeout_s))
+
+    def compare(self, a: SyncRun | str, b: SyncRun | str, *, timeout_s: float | None = None) -> Comparison:
+        ids = [each if isinstance(each, str) else each.run_id for each in (a, b)]
+        return self._loop.run(self._client.compare(*ids, timeout_s=timeout_s))
 
     def capabilities(self) -> Capabilities:
         return self._loop.run(self._client.capabilities())

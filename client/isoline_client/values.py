@@ -43,7 +43,10 @@ class ForkOrigin:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunInfo:
-    """A run's head and lineage. ``terminal_seq`` is None while the run goes on, ``fork`` on one that is none. ``executed``: executors run it."""
+    """A run's head and lineage. ``terminal_seq`` is None while the run goes on, ``fork`` on one that is none. ``executed``: executors run it.
+
+    ``era`` is 2 for a run that a v1 host wrote; ``untranslatable_seq`` is then its first event that cannot be read as v2, if there is one.
+    """
 
     run_id: str
     workflow_id: str
@@ -57,7 +60,27 @@ class RunInfo:
     era: int
     record_bytes: int
     executed: bool = False
+    untranslatable_seq: int | None = None
     source: Source = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UntranslatableEvent:
+    """An event of a v1 log that has no v2 form, and why: ``reason`` is that of the error which reading it gives."""
+
+    seq: int
+    reason: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ImportReport:
+    """What an import came to. ``run.run_id`` is empty when it was only checked; ``untranslatable`` tells the first few such events."""
+
+    run: RunInfo
+    repeated: bool
+    untranslatable_events: int
+    untranslatable: tuple[UntranslatableEvent, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,6 +175,33 @@ class Diff:
     state_diff: bytes
     truncated: bool
     shared_events: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Comparison:
+    """How two forks compare: raw before ``from_seq``, raw and masked from it on. ``first_divergence_seq`` is the first seq at which they differ
+    behind their masks; None when they do not. ``truncated``: a run is still open, and what both hold was compared."""
+
+    a_run_id: str
+    b_run_id: str
+    from_seq: int
+    prefix_equal: bool
+    raw_suffix_equal: bool
+    masked_equal: bool
+    compared_events: int
+    matched_events: int
+    first_divergence_seq: int | None
+    truncated: bool
+
+    @property
+    def equal(self) -> bool:
+        """Whether the two are the same but for what was declared as clock and entropy."""
+        return self.prefix_equal and self.masked_equal
+
+    @property
+    def score(self) -> float:
+        """How much of what was compared matches; 1.0 when there was nothing to compare."""
+        return self.matched_events / self.compared_events if self.compared_events else 1.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

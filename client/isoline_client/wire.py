@@ -21,12 +21,14 @@ A = TypeVar("A", bound=Message)
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Method(Generic[Q, A]):
-    """One call of a service. ``changes``: its request is known by an id, for no answer leaves its outcome open."""
+    """One call of a service. ``changes``: its request is known by an id, for no answer leaves its outcome open. ``sends``: it takes many
+    messages."""
 
     path: str
     parse: Callable[[bytes], A]
     changes: bool = False
     streams: bool = False
+    sends: bool = False
 
 
 _LOG: Final = "isoline.v1.LogService"
@@ -39,6 +41,9 @@ APPEND: Final[Method[log_pb.AppendRequest, log_pb.AppendResponse]] = Method(
 )
 FORK_RUN: Final[Method[log_pb.ForkRunRequest, log_pb.ForkRunResponse]] = Method(
     f"{_LOG}/ForkRun", log_pb.ForkRunResponse.FromString, changes=True
+)
+IMPORT_RUN: Final[Method[log_pb.ImportRunRequest, log_pb.ImportRunResponse]] = Method(
+    f"{_LOG}/ImportRun", log_pb.ImportRunResponse.FromString, changes=True, sends=True
 )
 GET_RUN: Final[Method[log_pb.GetRunRequest, log_pb.GetRunResponse]] = Method(
     f"{_LOG}/GetRun", log_pb.GetRunResponse.FromString
@@ -60,6 +65,9 @@ GET_PREFIX: Final[Method[log_pb.GetPrefixRequest, log_pb.GetPrefixResponse]] = M
 )
 DIFF_RUNS: Final[Method[log_pb.DiffRunsRequest, log_pb.DiffRunsResponse]] = Method(
     f"{_LOG}/DiffRuns", log_pb.DiffRunsResponse.FromString
+)
+COMPARE_FORKS: Final[Method[log_pb.CompareForksRequest, log_pb.CompareForksResponse]] = Method(
+    f"{_LOG}/CompareForks", log_pb.CompareForksResponse.FromString
 )
 GET_CAPABILITIES: Final[Method[host_pb.GetCapabilitiesRequest, host_pb.GetCapabilitiesResponse]] = Method(
     f"{_HOST}/GetCapabilities", host_pb.GetCapabilitiesResponse.FromString
@@ -125,10 +133,10 @@ def _check_sizes(events: Sequence[NewEvent]) -> None:
 
 def appended(message: log_pb.AppendResponse, count: int) -> values.Appended:
     last = position(message.last)
-    if last.seq - message.first_seq + 1 != count:
+    if last.seq - message.first_seq + 1 < count:
         text = str(message.first_seq + count - 1)
         raise VerificationFailed(
-            seq=last.seq, what="not as many events as were sent", expected=text, actual=str(last.seq)
+            seq=last.seq, what="fewer events than were sent", expected=text, actual=str(last.seq)
         )
     return values.Appended(message.first_seq, last, message.repeated)
 
@@ -180,6 +188,7 @@ def run_info(message: log_pb.Run, read_from: int = pb.SOURCE_UNSPECIFIED) -> val
         era=message.era,
         record_bytes=message.record_bytes,
         executed=message.executed,
+        untranslatable_seq=message.untranslatable_seq if message.HasField("untranslatable_seq") else None,
         source=source(read_from),
     )
 
@@ -191,6 +200,18 @@ def _fork_origin(message: log_pb.ForkOrigin) -> values.ForkOrigin:
         prefix_digest=message.prefix_digest,
         mode=_MODE_NAMES.get(message.mode, "branch"),
         overlay=message.run_options_overlay,
+    )
+
+
+def import_report(message: log_pb.ImportRunResponse) -> values.ImportReport:
+    return values.ImportReport(
+        run=run_info(message.run),
+        repeated=message.repeated,
+        untranslatable_events=message.untranslatable_events,
+        untranslatable=tuple(
+            values.UntranslatableEvent(seq=each.seq, reason=each.reason, message=each.message)
+            for each in message.untranslatable
+        ),
     )
 
 
@@ -214,6 +235,21 @@ def diff(message: log_pb.DiffRunsResponse) -> values.Diff:
         state_diff=message.state_diff,
         truncated=message.truncated,
         shared_events=message.shared_events,
+    )
+
+
+def comparison(message: log_pb.CompareForksResponse) -> values.Comparison:
+    return values.Comparison(
+        a_run_id=message.a_run_id,
+        b_run_id=message.b_run_id,
+        from_seq=message.from_seq,
+        prefix_equal=message.prefix_equal,
+        raw_suffix_equal=message.raw_suffix_equal,
+        masked_equal=message.masked_equal,
+        compared_events=message.compared_events,
+        matched_events=message.matched_events,
+        first_divergence_seq=message.first_divergence_seq if message.HasField("first_divergence_seq") else None,
+        truncated=message.truncated,
     )
 
 

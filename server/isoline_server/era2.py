@@ -8,7 +8,7 @@ bit is under the chain.
 Belongs here: that form, and translating a page at the storage boundary. Not here: what a v1 event reads as (``domain.legacy``), SQL.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from google.protobuf.message import DecodeError
 
@@ -17,25 +17,14 @@ from isoline_server import codec
 from isoline_server.domain.canonical import JsonObject
 from isoline_server.domain.codemap import Codemap
 from isoline_server.domain.errors import Damaged, InvalidField, Untranslatable
-from isoline_server.domain.event import EventContent
 from isoline_server.domain.ids import Tenant
+from isoline_server.domain.imported import TakenEvent
 from isoline_server.domain.legacy import LegacyEvent, check_document, legacy_owner, parse_document, project, translate
 from isoline_server.domain.payload import parse_payload
 from isoline_server.operations.ports import RawPage
 
 _EVENT_BEGINS = b"\x0a"
 """Field 1, the content: how every ``Event`` record begins, and no ``StoredLegacyEvent``."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TakenEvent:
-    """A v1 event as it is stored, and as it is hashed: its translation, or, when it has none (``refusal``), the stored bytes."""
-
-    stored: bytes
-    record: bytes
-    workflow_id: str
-    content: EventContent | None
-    refusal: Untranslatable | None
 
 
 class Era2:
@@ -123,7 +112,9 @@ def _parse(stored: bytes) -> pb.StoredLegacyEvent:
         message = pb.StoredLegacyEvent.FromString(stored)
     except DecodeError as error:
         raise Damaged("the record is no stored era-2 event") from error
-    if message.SerializeToString(deterministic=True) != stored or message.HasField("appended") == bool(message.document):
+    if message.SerializeToString(deterministic=True) != stored or message.HasField("appended") == bool(
+        message.document
+    ):
         raise Damaged("the record is no stored era-2 event")
     return message
 

@@ -9,7 +9,7 @@ from grpc import StatusCode
 from isoline_server.api.status import DOMAIN, INTERNAL, STATUS, on_the_wire
 from isoline_server.domain import errors
 
-GROUPS = {errors.IsolineError, errors.Refused, errors.Raced, errors.Busy}
+GROUPS = {errors.IsolineError, errors.Refused, errors.Raced, errors.Busy, errors.Untranslatable}
 """Classes that nobody raises: they only group."""
 
 ALL = {each for each in vars(errors).values() if isinstance(each, type) and issubclass(each, errors.IsolineError)}
@@ -43,6 +43,8 @@ SAMPLES = {
     errors.StoreUnavailable: errors.StoreUnavailable("40001"),
     errors.OutcomeUnknown: errors.OutcomeUnknown(),
     errors.ChainBroken: errors.ChainBroken("a/eu-b", 3, "leader"),
+    errors.EventTypeUnmapped: errors.EventTypeUnmapped("acme.done", 3),
+    errors.PayloadUnprojectable: errors.PayloadUnprojectable("run.started", "who,why", "evt-1", 3),
     errors.Damaged: errors.Damaged("seq 3: no record"),
 }
 

@@ -10,7 +10,7 @@ from isoline_client import Client, Run, SyncClient, SyncRun
 PUBLIC = """
 Appended Busy CHAIN_START Capabilities ChainBroken Claim ClaimedEffect Client ClientClosed Damaged DeadlineExceeded Diff Effect
 EffectIdentityReused EffectNotFound EffectState EffectTransitionRefused EngineCounterReused EngineGap Event ExecutionClient Invocation Lease
-LeaseLost EventContent EventDiff ForkMode ForkOrigin ForkPointInvalid Freshness HeadContended InvalidRequest IsolineError LineageRange LineageTooDeep
+LeaseLost EventContent EventDiff EventTypeUnmapped ImportReport PayloadUnprojectable UntranslatableEvent ForkMode ForkOrigin ForkPointInvalid Freshness HeadContended InvalidRequest IsolineError LineageRange LineageTooDeep
 NewEvent NotWritten OutcomeUnknown Page PermissionDenied Position Prefix PrefixMismatch Raced Refused RegionStatus RequestIdReused Run
 RunInfo RunNotFound RunTerminal START ScopeMissing SeqConflict SeqOutOfRange ServerError Source State SyncClient SyncRun TERMINAL_TYPES
 TenantMismatch Tls TooLarge TooManyWaiting Unauthenticated Unavailable VerificationFailed Writer

@@ -84,6 +84,7 @@ def run_document(info: RunInfo) -> dict[str, Any]:
         "terminalSeq": info.terminal_seq,
         "recordBytes": info.record_bytes,
         "era": info.era,
+        "untranslatableSeq": info.untranslatable_seq,
         "fork": None
         if fork is None
         else {

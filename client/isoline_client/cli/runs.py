@@ -144,6 +144,15 @@ def _standing(info: RunInfo) -> str:
     return ended if info.fork is None else f"{ended}, {info.fork.mode} fork at {info.fork.from_seq}"
 
 
+def _era(info: RunInfo) -> str | None:
+    """Only of a run that a v1 host wrote."""
+    if info.era != 2:
+        return None
+    if info.untranslatable_seq is None:
+        return "2, read translated"
+    return f"2, read translated; no v2 form at seq {info.untranslatable_seq}"
+
+
 def _facts_of(info: RunInfo) -> Table:
     fork = info.fork
     return facts(
@@ -157,6 +166,7 @@ def _facts_of(info: RunInfo) -> Table:
             ("record bytes", info.record_bytes),
             ("digest", info.head.digest.hex()),
             ("state", _standing(info)),
+            ("era", _era(info)),
             ("source run", None if fork is None else fork.source_run_id),
             ("shared prefix", None if fork is None else f"[0, {fork.from_seq})  {fork.prefix_digest.hex()}"),
             ("overlay", fork.overlay.decode() if fork and fork.overlay else None),

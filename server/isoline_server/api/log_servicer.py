@@ -10,15 +10,17 @@ from grpc import aio
 
 from isoline.v1 import log_service_pb2, log_service_pb2_grpc
 from isoline_server.api import translate
-from isoline_server.api.calls import current_caller, time_left_s
+from isoline_server.api.calls import caller_with, time_left_s
 from isoline_server.api.credentials import Caller, Scope
 from isoline_server.api.status import on_the_wire
 from isoline_server.domain import limits, state
 from isoline_server.domain.canonical import digest_of
 from isoline_server.domain.ids import Region, check_name, check_request_id
 from isoline_server.operations.append import Lanes, append_events
+from isoline_server.operations.compare_forks import compare_forks
 from isoline_server.operations.diff_runs import diff_runs
 from isoline_server.operations.get_state import StateReader
+from isoline_server.operations.import_run import RunImporter
 from isoline_server.operations.list_runs import list_runs
 from isoline_server.operations.make_run import RunMaker
 from isoline_server.operations.ports import LogReader
@@ -39,6 +41,7 @@ class LogParts:
     reading: Reading
     leader: LogReader
     maker: RunMaker
+    importer: RunImporter
     states: StateReader
     tails: TailHub
 
@@ -52,7 +55,7 @@ class LogServicer(log_service_pb2_grpc.LogServiceServicer):
     async def CreateRun(
         self, request: log_service_pb2.CreateRunRequest, context: _Context
     ) -> log_service_pb2.CreateRunResponse:
-        caller = _caller_with(Scope.CREATE)
+        caller = caller_with(Scope.CREATE)
         run, repeated = await self._parts.maker.create(
             tenant=caller.tenant,
             request_id=check_request_id(request.request_id),
@@ -66,14 +69,14 @@ class LogServicer(log_service_pb2_grpc.LogServiceServicer):
         return log_service_pb2.CreateRunResponse(run=translate.run(run), repeated=repeated)
 
     async def GetRun(self, request: log_service_pb2.GetRunRequest, context: _Context) -> log_service_pb2.GetRunResponse:
-        run_id = _caller_with(Scope.READ).own_run(request.run_id)
+        run_id = caller_with(Scope.READ).own_run(request.run_id)
         run, source = await self._parts.reading.run(run_id, translate.freshness(request.freshness))
         return log_service_pb2.GetRunResponse(run=translate.run(run), source=int(source))  # type: ignore[arg-type]
 
     async def ListRuns(
         self, request: log_service_pb2.ListRunsRequest, context: _Context
     ) -> log_service_pb2.ListRunsResponse:
-        caller = _caller_with(Scope.READ)
+        caller = caller_with(Scope.READ)
         workflow_id = check_name(request.workflow_id, "workflow_id") if request.workflow_id else ""
         after = translate.listing(request.page_token, caller, workflow_id)
         runs, following = await list_runs(
@@ -85,13 +88,13 @@ class LogServicer(log_service_pb2_grpc.LogServiceServicer):
         )
 
     async def Append(self, request: log_service_pb2.AppendRequest, context: _Context) -> log_service_pb2.AppendResponse:
-        command = translate.append_command(request, _caller_with(Scope.APPEND))
+        command = translate.append_command(request, caller_with(Scope.APPEND))
         return translate.append_response(await append_events(self._parts.lanes, command, time_left_s(context)))
 
     async def AppendStream(
         self, request_iterator: AsyncIterator[log_service_pb2.AppendStreamRequest], context: _Context
     ) -> AsyncIterator[log_service_pb2.AppendStreamResponse]:
-        caller = _caller_with(Scope.APPEND)
+        caller = caller_with(Scope.APPEND)
         under_way: asyncio.Queue[asyncio.Task[log_service_pb2.AppendStreamResponse] | None] = asyncio.Queue(
             limits.APPEND_STREAM_WINDOW
         )
@@ -127,7 +130,7 @@ class LogServicer(log_service_pb2_grpc.LogServiceServicer):
     async def ReadEvents(
         self, request: log_service_pb2.ReadEventsRequest, context: _Context
     ) -> AsyncIterator[log_service_pb2.ReadEventsResponse]:
-        command = translate.read_command(request, _caller_with(Scope.READ))
+        command = translate.read_command(request, caller_with(Scope.READ))
         async with aclosing(read_events(self._parts.reading, command)) as pages:
             async for page in pages:
                 yield translate.page(page)
@@ -135,7 +138,7 @@ class LogServicer(log_service_pb2_grpc.LogServiceServicer):
     async def TailEvents(
         self, request: log_service_pb2.TailEventsRequest, context: _Context
     ) -> AsyncIterator[log_service_pb2.TailEventsResponse]:
-        command = translate.tail_command(request, _caller_with(Scope.READ))
+        command = translate.tail_command(request, caller_with(Scope.READ))
         async with aclosing(tail_events(self._parts.reading, self._parts.tails, command)) as steps:
             async for step in steps:
                 page = None if step.page is None else translate.page(step.page)
@@ -144,7 +147,7 @@ class LogServicer(log_service_pb2_grpc.LogServiceServicer):
     async def GetState(
         self, request: log_service_pb2.GetStateRequest, context: _Context
     ) -> log_service_pb2.GetStateResponse:
-        run_id = _caller_with(Scope.READ).own_run(request.run_id)
+        run_id = caller_with(Scope.READ).own_run(request.run_id)
         at_seq = translate.check_seq(request.at_seq, "at_seq") if request.HasField("at_seq") else None
         folded = await self._parts.states.state_at(run_id, at_seq, translate.freshness(request.freshness))
         data = state.observable_bytes(folded.state)
@@ -160,7 +163,7 @@ class LogServicer(log_service_pb2_grpc.LogServiceServicer):
     async def GetPrefix(
         self, request: log_service_pb2.GetPrefixRequest, context: _Context
     ) -> log_service_pb2.GetPrefixResponse:
-        run_id = _caller_with(Scope.READ).own_run(request.run_id)
+        run_id = caller_with(Scope.READ).own_run(request.run_id)
         until_seq = translate.check_seq(request.until_seq, "until_seq") if request.HasField("until_seq") else None
         mark, source = await prefix_mark(
             self._parts.reading, run_id, until_seq, translate.freshness(request.freshness), recompute=request.recompute
@@ -170,7 +173,7 @@ class LogServicer(log_service_pb2_grpc.LogServiceServicer):
     async def ForkRun(
         self, request: log_service_pb2.ForkRunRequest, context: _Context
     ) -> log_service_pb2.ForkRunResponse:
-        caller = _caller_with(Scope.CREATE)
+        caller = caller_with(Scope.CREATE)
         caller.need(Scope.READ)
         run, repeated = await self._parts.maker.fork(
             tenant=caller.tenant,
@@ -181,10 +184,22 @@ class LogServicer(log_service_pb2_grpc.LogServiceServicer):
         )
         return log_service_pb2.ForkRunResponse(run=translate.run(run), repeated=repeated)
 
+    async def ImportRun(
+        self, request_iterator: AsyncIterator[log_service_pb2.ImportRunRequest], context: _Context
+    ) -> log_service_pb2.ImportRunResponse:
+        caller = caller_with(Scope.CREATE)
+        caller.need(Scope.APPEND)
+        header = await translate.import_header(request_iterator)
+        command = translate.import_command(header, caller, self._parts.region, self._parts.homes)
+        batches = translate.import_batches(request_iterator)
+        return translate.import_response(
+            await self._parts.importer.import_run(command, batches, time_left_s(context)), command
+        )
+
     async def DiffRuns(
         self, request: log_service_pb2.DiffRunsRequest, context: _Context
     ) -> log_service_pb2.DiffRunsResponse:
-        caller = _caller_with(Scope.READ)
+        caller = caller_with(Scope.READ)
         found = await diff_runs(
             self._parts.reading,
             self._parts.states,
@@ -194,11 +209,17 @@ class LogServicer(log_service_pb2_grpc.LogServiceServicer):
         )
         return translate.diff_response(found)
 
-
-def _caller_with(scope: Scope) -> Caller:
-    caller = current_caller()
-    caller.need(scope)
-    return caller
+    async def CompareForks(
+        self, request: log_service_pb2.CompareForksRequest, context: _Context
+    ) -> log_service_pb2.CompareForksResponse:
+        caller = caller_with(Scope.READ)
+        compared = await compare_forks(
+            self._parts.reading,
+            self._parts.states.content,
+            caller.own_run(request.a_run_id, "a_run_id"),
+            caller.own_run(request.b_run_id, "b_run_id"),
+        )
+        return translate.compare_response(compared)
 
 
 async def _next_or_failure(

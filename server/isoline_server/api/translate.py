@@ -29,6 +29,7 @@ from isoline_server.domain.imported import ImportCommand
 from isoline_server.domain.legacy import legacy_subject
 from isoline_server.domain.payload import check_masked, check_payload
 from isoline_server.domain.run import ForkMode, Freshness, Mark, Run
+from isoline_server.operations.compare_forks import ForksCompared
 from isoline_server.operations.diff_runs import RunsDiff
 from isoline_server.operations.import_run import ImportOutcome
 from isoline_server.operations.ports import RunListing
@@ -345,6 +346,22 @@ def diff_response(found: RunsDiff) -> log_service_pb2.DiffRunsResponse:
         state_diff=canonical(found.state),
         truncated=found.log.truncated,
         shared_events=found.shared_events,
+    )
+
+
+def compare_response(compared: ForksCompared) -> log_service_pb2.CompareForksResponse:
+    found = compared.found
+    return log_service_pb2.CompareForksResponse(
+        a_run_id=compared.a.run_id,
+        b_run_id=compared.b.run_id,
+        from_seq=found.from_seq,
+        prefix_equal=found.prefix_equal,
+        raw_suffix_equal=found.raw_suffix_equal,
+        masked_equal=found.masked_equal,
+        compared_events=found.compared_events,
+        matched_events=found.matched_events,
+        first_divergence_seq=found.first_divergence_seq,
+        truncated=found.truncated,
     )
 
 

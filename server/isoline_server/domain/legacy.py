@@ -183,7 +183,9 @@ def _members(document: bytes, field: str) -> dict[str, tuple[Json, str]]:
     except UnicodeDecodeError:
         raise InvalidField(field, "must be UTF-8") from None
     except json.JSONDecodeError as error:
-        raise InvalidField(field, f"must be one JSON object on one line ({error.msg} at character {error.pos})") from None
+        raise InvalidField(
+            field, f"must be one JSON object on one line ({error.msg} at character {error.pos})"
+        ) from None
     except ValueError:  # a number of thousands of digits
         raise InvalidField(field, "must be JSON that a reader takes") from None
     except RecursionError:

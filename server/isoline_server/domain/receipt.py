@@ -10,8 +10,10 @@ from hashlib import sha256
 from typing import Final
 
 from isoline_server.domain.append import AppendCommand
+from isoline_server.domain.canonical import canonical
 from isoline_server.domain.fork import ForkCommand
 from isoline_server.domain.ids import Region, RunId, Tenant
+from isoline_server.domain.imported import ImportCommand
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,6 +80,17 @@ def fork_hash(command: ForkCommand, home: str) -> bytes:
         command.overlay,
         home.encode() + _EXECUTED[command.executed],
         command.expected_prefix_digest,
+    )
+
+
+def import_hash(command: ImportCommand) -> bytes:
+    """The hash of a request to import, by the digest of its documents."""
+    return _hash(
+        command.workflow_id.encode(),
+        command.asked_home.encode(),
+        command.content_digest,
+        canonical(command.subject),
+        *(tag.encode() for tag in command.tags),
     )
 
 

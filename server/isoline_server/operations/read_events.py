@@ -45,6 +45,7 @@ async def prefix_mark(
     """The mark of ``[0, until_seq)``: as stored, or recomputed from every record. A recomputed one that any page took from the leader is
     tagged so."""
     run, until_seq, source = await reading.run_reaching(run_id, until_seq, freshness)
+    await reading.check_translatable(run, until_seq)
     if not recompute:
         mark, read_from = await reading.mark(run, until_seq - 1)
         return mark, _tag(source, read_from)

@@ -157,6 +157,13 @@ class Reading:
         if mark.digest != known.digest:
             raise PrefixMismatch(known.seq, known.digest.hex(), mark.digest.hex())
 
+    async def check_translatable(self, run: Run, until_seq: int) -> None:
+        """Raise ``Untranslatable`` when an event of ``[0, until_seq)`` has no v2 form: for what serves a prefix without reading it."""
+        first = run.untranslatable_seq
+        if first is not None and first < until_seq:
+            async for _ in self.pages(run, first, first + 1):
+                pass
+
     async def pages(self, run: Run, from_seq: int, until_seq: int, before: Mark | None = None) -> AsyncGenerator[Page]:
         """The records of ``[from_seq, until_seq)``, which the run must reach, in verified pages. ``before`` is the mark at ``from_seq - 1``,
         when it is at hand from an earlier page."""
@@ -207,6 +214,8 @@ class Reading:
             # It holds together, but does not lead to the head: a replica with another history, such as another service's.
             self._on_damage(ChainBroken(run.run_id, run.head.seq, source.name.lower()))
             return None
+        if raw.refusal is not None:
+            raise raw.refusal  # only now: a damaged row may look as if it had no v2 form
         last = Mark(seq=before.seq + len(raw.records), digest=digest, end_byte=raw.last_end_byte)
         return Page(records=tuple(raw.records), before=before, last=last, source=source)
 
