@@ -100,7 +100,10 @@ def test_a_seam_of_kind_other_needs_a_note():
         Seam(name="a.b", kind="other", module="x")
 
 
-@pytest.mark.parametrize("second", [Seam(name="a.b", kind="http", module="y"), Seam(name="a.c", kind="http", module="y", events={"e": always})])
+@pytest.mark.parametrize(
+    "second",
+    [Seam(name="a.b", kind="http", module="y"), Seam(name="a.c", kind="http", module="y", events={"e": always})],
+)
 def test_a_name_or_an_event_has_one_seam(second):
     registry = Registry()
     registry.add(Seam(name="a.b", kind="http", module="x", events={"e": always}))

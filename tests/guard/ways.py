@@ -79,7 +79,9 @@ class Way:
 WAYS: dict[str, Way] = {}
 
 
-def way(*, seams: bool, hooks: bool, opens: Callable[[World], Any] | None = None, needs: str = "") -> Callable[[Attempt], Attempt]:
+def way(
+    *, seams: bool, hooks: bool, opens: Callable[[World], Any] | None = None, needs: str = ""
+) -> Callable[[Attempt], Attempt]:
     def add(attempt: Attempt) -> Attempt:
         name = attempt.__name__.strip("_")
         WAYS[name] = Way(name=name, seams=seams, hooks=hooks, attempt=attempt, opens=opens, needs=needs)
@@ -100,7 +102,9 @@ _pq_connect = ctypes.CDLL(_libpq_path[0]).PQconnectdb if _libpq_path else None
 
 
 def _c_address(port: int) -> bytes:
-    return socket.AF_INET.to_bytes(2, sys.byteorder) + port.to_bytes(2, "big") + socket.inet_aton("127.0.0.1") + bytes(8)
+    return (
+        socket.AF_INET.to_bytes(2, sys.byteorder) + port.to_bytes(2, "big") + socket.inet_aton("127.0.0.1") + bytes(8)
+    )
 
 
 # HTTP clients written in Python

@@ -82,22 +82,30 @@ def shut_in(scratch: Path, *, listening_port: int, fences: Fences | None = None)
         _try("socket filter", lambda: kernel.allow_sockets_only_of(_INTERNET if netns else ()), reasons)
     else:
         reasons.append("socket filter: switched off")
-    return IsolationReport(netns=netns, landlock=landlock, socket_filter=_makes_no_foreign_socket(), reasons=tuple(reasons))
+    return IsolationReport(
+        netns=netns, landlock=landlock, socket_filter=_makes_no_foreign_socket(), reasons=tuple(reasons)
+    )
 
 
 @cache
 def probe() -> IsolationReport:
     """What a replay worker of this host would be held by: a process is shut in for it, once."""
     command = [sys.executable, "-m", "isoline_client.guard.worker_main", "probe"]
-    with contextlib.closing(socket.create_server(("127.0.0.1", 0))) as listener, tempfile.TemporaryDirectory() as folder:
+    with (
+        contextlib.closing(socket.create_server(("127.0.0.1", 0))) as listener,
+        tempfile.TemporaryDirectory() as folder,
+    ):
         scratch = Path(folder) / "scratch"
         scratch.mkdir()
         command += [str(scratch), str(listener.getsockname()[1])]
         try:
-            done = subprocess.run(command, capture_output=True, timeout=PROBE_TIMEOUT_S, check=True)
+            done = subprocess.run(command, capture_output=True, timeout=PROBE_TIMEOUT_S, check=False)
             return IsolationReport.from_document(json.loads(done.stdout))
-        except (OSError, subprocess.SubprocessError, ValueError) as error:
+        except (OSError, subprocess.TimeoutExpired) as error:
             return IsolationReport(reasons=(f"no process could be shut in: {error}",))
+        except ValueError:
+            said = done.stderr.decode(errors="replace").strip().rpartition("\n")[2]
+            return IsolationReport(reasons=(f"no process could be shut in: {said}",))
 
 
 def _try(what: str, step: Any, reasons: list[str]) -> None:
@@ -140,4 +148,3 @@ def _makes_no_foreign_socket() -> bool:
     except OSError as error:
         return error.errno == errno.EACCES
     return False
-

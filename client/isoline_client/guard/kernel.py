@@ -31,7 +31,12 @@ _LANDLOCK_PATH_BENEATH: Final = 1
 
 _WRITE_FILE: Final = 1 << 1
 _CHANGE_FOLDER: Final = sum(1 << bit for bit in range(4, 13))  # remove and make entries of every kind
-_WRITES_SINCE_ABI: Final = {1: _WRITE_FILE | _CHANGE_FOLDER, 2: 1 << 13, 3: 1 << 14, 5: 1 << 15}  # link across, truncate, ioctl
+_WRITES_SINCE_ABI: Final = {
+    1: _WRITE_FILE | _CHANGE_FOLDER,
+    2: 1 << 13,
+    3: 1 << 14,
+    5: 1 << 15,
+}  # link across, truncate, ioctl
 _SCOPES: Final = 0b11  # abstract Unix sockets, signals
 _SCOPES_ABI: Final = 6
 

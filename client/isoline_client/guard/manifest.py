@@ -32,9 +32,7 @@ def this_build() -> Build:
     return Build(kind="artifact-sha256", id=digest.hexdigest())
 
 
-def manifest(
-    *, host: str, build: Build, isolation: IsolationReport, registry: Registry = REGISTRY
-) -> dict[str, Any]:
+def manifest(*, host: str, build: Build, isolation: IsolationReport, registry: Registry = REGISTRY) -> dict[str, Any]:
     """The manifest as OpenWOP spells it. ``isolation`` is what this host gives its replay workers; the notes say what follows."""
     return {
         "manifestVersion": VERSION,
@@ -68,5 +66,9 @@ def guarded_by(seam: Seam, isolation: IsolationReport) -> str:
 def _unseen(seam: Seam, isolation: IsolationReport) -> str:
     if not seam.unseen:
         return ""
-    held = "stopped by the replay worker alone" if isolation.complete else "NOT STOPPED on this host, which gives no isolation"
+    held = (
+        "stopped by the replay worker alone"
+        if isolation.complete
+        else "NOT STOPPED on this host, which gives no isolation"
+    )
     return f"not seen in the process: {seam.unseen} ({held})"

@@ -45,7 +45,9 @@ def patch(module: ModuleType, points: Sequence[tuple[Seam, str]]) -> None:
 def _asking(found: Any, seam: str, path: str) -> Any:
     if isinstance(found, classmethod | staticmethod):
         return type(found)(_asking(found.__func__, seam, path))
-    return _asking_coroutine(found, seam, path) if inspect.iscoroutinefunction(found) else _asking_call(found, seam, path)
+    return (
+        _asking_coroutine(found, seam, path) if inspect.iscoroutinefunction(found) else _asking_call(found, seam, path)
+    )
 
 
 def _asking_call(call: Callable[..., Any], seam: str, path: str) -> Callable[..., Any]:

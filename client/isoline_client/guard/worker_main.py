@@ -12,7 +12,6 @@ import sys
 from pathlib import Path
 
 from isoline_client.guard import installing
-from isoline_client.guard.dispatcher import serve
 from isoline_client.guard.frames import Message, encode, receive_blocking
 from isoline_client.guard.isolation import IsolationReport, shut_in
 from isoline_client.guard.switches import SWITCHES, Fences
@@ -35,6 +34,9 @@ def _work(channel: socket.socket) -> None:
         return  # whoever started us is gone, and so is the signal that would have said so
     report = _prepare(start)
     channel.sendall(encode({"op": "started", "pid": os.getpid(), "isolation": report.document()}))
+
+    from isoline_client.guard.dispatcher import serve
+
     asyncio.run(serve(channel))
 
 

@@ -4,7 +4,16 @@ from typing import Final
 
 from isoline_client.guard.seams.seam import REGISTRY, Seam, always
 
-_SOCKET_EVENTS: Final = ("connect", "bind", "sendto", "sendmsg", "getaddrinfo", "gethostbyname", "gethostbyaddr", "getnameinfo")
+_SOCKET_EVENTS: Final = (
+    "connect",
+    "bind",
+    "sendto",
+    "sendmsg",
+    "getaddrinfo",
+    "gethostbyname",
+    "gethostbyaddr",
+    "getnameinfo",
+)
 _CLIENT_EVENTS: Final = (
     "ftplib.connect",
     "ftplib.sendcmd",
