@@ -11,10 +11,11 @@ from support.databases import Databases
 from support.servers import settings_for, start_region
 
 KEYS = {
-    "full": ["runs:create", "runs:read", "runs:append"],
+    "full": ["runs:create", "runs:read", "runs:append", "runs:execute"],
     "reader": ["runs:read"],
     "creator": ["runs:create"],
     "appender": ["runs:append"],
+    "executor": ["runs:execute"],
 }
 """Keys of one tenant, by what they may do. A key's text is its name."""
 

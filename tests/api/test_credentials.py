@@ -5,10 +5,12 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 from pydantic import ValidationError
 
 from api.conftest import KEYS
+from api.executing import Executing
 from api.wire import Wire, event, refused, wire_to
 from isoline.v1 import host_service_pb2 as host_pb
 from isoline_server.config import Settings
 from isoline_server.domain.errors import InvalidField
+from support.v1 import SEED_LOG, import_into
 
 URL = "postgresql+psycopg://isoline@127.0.0.1:1/isoline"
 
@@ -69,7 +71,36 @@ CALLS = {
     "prefix": (["runs:read"], lambda wire, run_id: wire.prefix(run_id)),
     "diff": (["runs:read"], lambda wire, run_id: wire.diff(run_id, run_id)),
     "fork": (["runs:create", "runs:read"], lambda wire, run_id: wire.fork(run_id, 1)),
+    "import": (["runs:create", "runs:append"], lambda wire, run_id: import_into(wire, SEED_LOG)),
 }
+
+
+EXECUTION_CALLS = {
+    "claim": (["runs:execute"], lambda executing, run_id: executing.claim("flow")),
+    "renew": (["runs:execute"], lambda executing, run_id: executing.renew((run_id, 1))),
+    "release": (["runs:execute"], lambda executing, run_id: executing.release(run_id, 1)),
+    "list effects": (["runs:read"], lambda executing, run_id: executing.effects(run_id)),
+    "get invocation": (["runs:read"], lambda executing, run_id: executing.get(run_id)),
+}
+REFUSED_LATER = {
+    "claim effect": (["runs:execute"], "LEASE_LOST", lambda executing, run_id: executing.claim_effect(run_id, 1)),
+    "advance effect": (["runs:execute"], "LEASE_LOST", lambda executing, run_id: executing.advance(run_id, 1, 3)),
+    "put invocation": (["runs:execute"], "LEASE_LOST", lambda executing, run_id: executing.put(run_id, 1)),
+    "resolve": (["runs:append"], "EFFECT_NOT_FOUND", lambda executing, run_id: executing.resolve(run_id)),
+}
+"""Calls of which a caller with the scope hears that the run is not leased."""
+
+
+@pytest.mark.parametrize("key", KEYS)
+@pytest.mark.parametrize("call", [*EXECUTION_CALLS, *REFUSED_LATER])
+async def test_a_call_of_an_executor_needs_its_scope_and_no_other(guarded, run_id, call, key):
+    (scope,), *otherwise, ask = {**EXECUTION_CALLS, **REFUSED_LATER}[call]
+    async with wire_to(guarded.address, key) as wire:
+        if scope in KEYS[key] and not otherwise:
+            await ask(Executing(wire), run_id)
+            return
+        told = await refused(ask(Executing(wire), run_id))
+    assert told.reason == (otherwise[0] if scope in KEYS[key] else "FORBIDDEN")
 
 
 @pytest.mark.parametrize("key", KEYS)

@@ -13,6 +13,7 @@ from api.wire import Wire, answers_early, wire_to
 from faults.faulty import FaultyWriter
 from isoline_server import bootstrap
 from isoline_server.bootstrap import RegionServer
+from isoline_server.store.sql_effects import SqlEffects
 from isoline_server.store.sql_writer import SqlLogWriter
 from support.databases import Databases
 from support.servers import settings_for, start_region
@@ -20,9 +21,10 @@ from support.servers import settings_for, start_region
 
 @dataclass
 class Failing:
-    """``wire`` leads to the server whose writer fails, ``other`` to the honest one."""
+    """``wire`` leads to the server whose stores fail, ``other`` to the honest one."""
 
     writer: FaultyWriter
+    effects: FaultyWriter
     wire: Wire
     other: Wire
     server: RegionServer
@@ -33,26 +35,28 @@ class Failing:
 async def failing_service(databases: Databases) -> AsyncIterator[Failing]:
     url = databases.cluster.primary.url(database=databases.create())
     settings = settings_for(url, {"eu": url, "us": None}, drain_grace_s=1.0, local_deadline_ms=5_000, append_lanes=1)
-    writers: list[FaultyWriter] = []
+    stores: list[FaultyWriter] = []
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(
-            bootstrap,
-            "SqlLogWriter",
-            lambda database: writers.append(FaultyWriter(SqlLogWriter(database))) or writers[-1],
-        )
+        for kind in (SqlLogWriter, SqlEffects):
+            patched.setattr(
+                bootstrap,
+                kind.__name__,
+                lambda database, kind=kind, **how: stores.append(FaultyWriter(kind(database, **how))) or stores[-1],
+            )
         failing = await start_region(settings, "eu")
     honest = await start_region(settings, "us")
     async with AsyncExitStack() as stack:
         for server in (failing, honest):
             stack.push_async_callback(server.stop)
         wire, other = [await stack.enter_async_context(wire_to(server.address)) for server in (failing, honest)]
-        yield Failing(writers[0], wire, other, failing, url)
+        yield Failing(stores[0], stores[1], wire, other, failing, url)
 
 
 @pytest.fixture
 def failing(failing_service: Failing) -> Failing:
     """The service with no fault planned."""
     failing_service.writer.heal()
+    failing_service.effects.heal()
     return failing_service
 
 

@@ -6,6 +6,7 @@ from hashlib import sha256
 import pytest
 from grpc import aio
 
+from api.executing import COMPLETED, FAILED, IN_DOUBT, OUTBOUND, Executing, new_workflow
 from api.wire import event, events, refusal_of, refused, request_id, wire_to
 from isoline.v1 import common_pb2 as pb
 from isoline.v1 import log_service_pb2 as log_pb
@@ -119,3 +120,67 @@ async def test_g11_a_tenant_that_begins_like_another_is_another(tenants):
     with pytest.raises(aio.AioRpcError) as raised:
         await tenants["acme"].get(NOBODY.replace("acme/", "acme2/"))
     assert refusal_of(raised.value).reason == "ID_TENANT_MISMATCH"
+
+
+# -- executors -----------------------------------------------------------------------------------------------------------------------
+
+EXECUTION_ATTEMPTS = {
+    "renew": lambda rival, run_id: rival.renew((run_id, 1)),
+    "release": lambda rival, run_id: rival.release(run_id, 1),
+    "claim an effect": lambda rival, run_id: rival.claim_effect(run_id, 1),
+    "send": lambda rival, run_id: rival.advance(run_id, 1, OUTBOUND, "claimed"),
+    "end": lambda rival, run_id: rival.advance(run_id, 1, COMPLETED, "outbound"),
+    "list effects": lambda rival, run_id: rival.effects(run_id),
+    "resolve": lambda rival, run_id: rival.resolve(run_id, FAILED, "doubtful"),
+    "put an invocation": lambda rival, run_id: rival.put(run_id, 1),
+    "get an invocation": lambda rival, run_id: rival.get(run_id),
+    "append under the lease": lambda rival, run_id: rival.wire.append(run_id, event(), lease_epoch=1),
+}
+
+
+@pytest.fixture(scope="module")
+async def executed(tenants):
+    """A run in the hands of ``acme``'s executor, with an effect in each state that a call could change, and an invocation."""
+    acme = Executing(tenants["acme"])
+    run_id, epoch = await acme.leased_run()
+    for effect_id, *steps in (("claimed",), ("outbound", OUTBOUND), ("doubtful", OUTBOUND, IN_DOUBT)):
+        await acme.claim_effect(run_id, epoch, effect_id)
+        for to in steps:
+            await acme.advance(run_id, epoch, to, effect_id)
+    await acme.put(run_id, epoch)
+    return run_id
+
+
+@pytest.mark.parametrize("attempt", EXECUTION_ATTEMPTS)
+async def test_g11_a_foreign_run_is_neither_executed_nor_looked_at(tenants, executed, attempt):
+    acme, rival = Executing(tenants["acme"]), Executing(tenants["rival"])
+    before = (await acme.effects(executed), (await acme.get(executed)), await acme.wire.head(executed))
+    there, nowhere = [await refused(EXECUTION_ATTEMPTS[attempt](rival, run_id)) for run_id in (executed, NOBODY)]
+    assert (there.code.name, there.reason) == ("PERMISSION_DENIED", "ID_TENANT_MISMATCH")
+    assert there == nowhere
+    assert (await acme.effects(executed), (await acme.get(executed)), await acme.wire.head(executed)) == before
+    assert [lease.run_id for lease in (await acme.renew((executed, 1))).renewed] == [executed]
+
+
+async def test_g11_executors_claim_only_their_tenants_runs(tenants):
+    acme, rival = Executing(tenants["acme"]), Executing(tenants["rival"])
+    workflow_id = new_workflow()
+    run_id = await acme.waiting_run(workflow_id)
+    answer = await rival.claim(workflow_id)
+    assert (list(answer.leases), answer.HasField("next_wake_at_us")) == ([], False)
+    assert [lease.run_id for lease in (await acme.claim(workflow_id)).leases] == [run_id]
+
+
+async def test_g11_a_list_of_effects_holds_only_the_own(tenants, executed):
+    rival = Executing(tenants["rival"])
+    own, epoch = await rival.leased_run()
+    await rival.claim_effect(own, epoch)
+    listed = (await rival.effects(states=[1, 2, 3, 4, 5])).effects
+    assert {effect.run_id for effect in listed} == {own}
+
+
+async def test_g11_a_page_token_of_effects_of_another_tenant_is_refused(tenants, executed):
+    acme, rival = Executing(tenants["acme"]), Executing(tenants["rival"])
+    page = {"states": [1, 2, 5], "page_size": 1}
+    token = (await acme.effects(**page)).next_page_token
+    assert (await refused(rival.effects(**page, page_token=token))).reason == "PAGE_TOKEN_INVALID"

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections import deque
+from dataclasses import replace
 
 from isoline_server.domain.append import AppendCommand
 from isoline_server.domain.event import EventContent
@@ -17,7 +18,7 @@ def run_id(letter="a"):
     return RunId(f"local/eu-{letter * 26}")
 
 
-def command(name, *, run="a", request_id=None, expected_seq=None, engine="", engine_seq=0, events=1):
+def command(name, *, run="a", request_id=None, expected_seq=None, engine="", engine_seq=0, events=1, lease_epoch=0):
     """An append whose events all carry ``name``."""
     contents = tuple(EventContent(type="example.noted", payload=name.encode()) for _ in range(events))
     return AppendCommand(
@@ -29,6 +30,7 @@ def command(name, *, run="a", request_id=None, expected_seq=None, engine="", eng
         expected_seq=expected_seq,
         engine=engine,
         engine_seq=engine_seq,
+        lease_epoch=lease_epoch,
     )
 
 
@@ -57,6 +59,11 @@ class FakeLog:
             seq=head.seq + 1, digest=bytes([head.digest[0] ^ 1]) + head.digest[1:], record_bytes=0
         )
 
+    def claim(self, letter="a"):
+        """An executor claims the run."""
+        head = self.heads[run_id(letter)]
+        self.heads[run_id(letter)] = replace(head, lease_epoch=head.lease_epoch + 1)
+
     async def append(self, region, groups):
         self.statements.append([record.decode() for group in groups for record in group.records])
         await self.open.wait()
@@ -69,21 +76,22 @@ class FakeLog:
         return moved
 
     def _write(self, groups):
-        if any(
-            receipt.key in self.receipts
-            for group in groups
-            for receipt in group.receipts
-            if self.heads.get(group.run_id) == group.previous
-        ):
+        if any(receipt.key in self.receipts for group in groups for receipt in group.receipts if self._fits(group)):
             raise KeySeen
-        moved = {group.run_id for group in groups if self.heads.get(group.run_id) == group.previous}
+        moved = {group.run_id for group in groups if self._fits(group)}
         for group in groups:
             if group.run_id in moved:
-                self.heads[group.run_id] = group.head
+                self.heads[group.run_id] = replace(group.head, lease_epoch=self.heads[group.run_id].lease_epoch)
                 self.records[group.run_id] += group.records
                 self.receipts.update({receipt.key: receipt for receipt in group.receipts})
                 self.engines.update({(group.run_id, engine): seq for engine, seq in group.engines.items()})
         return frozenset(moved)
+
+    def _fits(self, group):
+        head = self.heads.get(group.run_id)
+        if head is None or (head.seq, head.digest) != (group.previous.seq, group.previous.digest):
+            return False
+        return group.lease_epoch in (0, head.lease_epoch)
 
     async def load_heads(self, region, run_ids):
         self.loads += 1

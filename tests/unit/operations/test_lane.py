@@ -10,6 +10,7 @@ from isoline_server.domain.errors import (
     Draining,
     EngineCounterReused,
     HeadContended,
+    LeaseLost,
     OutcomeUnknown,
     RequestIdReused,
     RunNotFound,
@@ -352,3 +353,76 @@ async def test_heads_that_moved_are_told(log):
     lane.close()
     await task
     assert told == [(run_id(), 2)]
+
+
+# -- leases --------------------------------------------------------------------------------------------------------------------------
+
+
+async def test_an_append_under_a_lease_that_was_lost_is_refused_though_its_head_is_right(log, lane):
+    log.claim()
+    await lane.append(command("0", lease_epoch=1), None)
+    log.claim()
+    with pytest.raises(LeaseLost):
+        await lane.append(command("1", lease_epoch=1, expected_seq=1), None)
+    assert (await lane.append(command("2", lease_epoch=2, expected_seq=1), None)).first_seq == 1
+    assert log.names() == ["0", "2"]
+
+
+async def test_a_lost_lease_costs_others_in_the_statement_nothing_but_a_retry(log, lane):
+    log.claim()
+    await lane.append(command("0", lease_epoch=1), None)
+    log.claim()
+    async with held(log, lane):
+        sent = send(
+            lane,
+            command("1"),
+            command("old", lease_epoch=1),
+            command("2", run="b"),
+            command("new", lease_epoch=2),
+            command("3"),
+        )
+    first, old, other, new, last = await outcomes(sent)
+    assert (first.first_seq, other.first_seq, new.first_seq, last.first_seq) == (1, 0, 2, 3)
+    assert isinstance(old, LeaseLost)
+    assert log.names() == ["0", "1", "new", "3"]
+
+
+async def test_an_epoch_that_the_lane_has_not_heard_of_is_asked_for_before_it_is_refused(log, lane):
+    await lane.append(command("0"), None)
+    log.claim()
+    assert (await lane.append(command("1", lease_epoch=1), None)).first_seq == 1
+
+
+async def test_a_statement_says_whose_appends_it_holds(log, lane):
+    log.claim()
+    log.claim("b")
+    groups = []
+    append = log.append
+    log.append = lambda region, sent: groups.extend(sent) or append(region, sent)
+    async with held(log, lane):
+        sent = send(lane, command("1", lease_epoch=1), command("2"), command("3", run="b", lease_epoch=1))
+    await outcomes(sent)
+    assert {group.run_id: (group.lease_epoch, group.wakes) for group in groups} == {
+        run_id("c"): (0, True),
+        run_id("a"): (1, True),
+        run_id("b"): (1, False),
+    }
+
+
+async def test_a_successor_is_not_refused_with_its_predecessor(log, lane):
+    """Both ask the same, and the one whose lease is lost was first."""
+    log.claim()
+    log.claim()
+    one = {"request_id": "the-same-request-of-both", "expected_seq": 0}
+    async with held(log, lane):
+        sent = send(lane, command("1", lease_epoch=1, **one), command("1", lease_epoch=2, **one))
+    old, new = await outcomes(sent)
+    assert (type(old), new.first_seq, new.repeated) == (LeaseLost, 0, False)
+
+
+async def test_a_predecessors_repeat_is_answered_from_what_it_did_itself(log, lane):
+    log.claim()
+    await lane.append(command("1", lease_epoch=1), None)
+    log.claim()
+    for epoch in (1, 2):
+        assert (await lane.append(command("1", lease_epoch=epoch), None)).repeated
