@@ -85,7 +85,10 @@ class ImportReport:
 
 @dataclass(frozen=True, slots=True)
 class Appended:
-    """Where the events stand. ``repeated``: an earlier call with this request id (or engine counter) put them there."""
+    """Where the events stand. ``repeated``: an earlier call with this request id (or engine counter) put them there.
+
+    In a replay there may be more than were sent: behind one that differs from the source the server adds ``replay.diverged``.
+    """
 
     first_seq: int
     last: Position

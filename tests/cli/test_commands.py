@@ -344,6 +344,47 @@ def test_diff_ends_with_1_and_shows_what_differs(isoline, filled):
     )
 
 
+def workflow(outputs):
+    lines = [
+        {"type": "run.started", "payload": {"workflowId": "w"}},
+        {"type": "node.started", "nodeId": "a", "payload": {"nodeId": "a"}},
+        {"type": "node.completed", "nodeId": "a", "payload": {"nodeId": "a", "outputs": outputs}},
+        {"type": "run.completed", "payload": {"outputs": {}}},
+    ]
+    return "".join(json.dumps(line) + "\n" for line in lines)
+
+
+@pytest.fixture
+def replays(isoline, run_id):
+    """A source, a replay that is the same, and one that diverged."""
+    isoline("append", run_id, stdin=workflow(1))
+    forks = [isoline("fork", run_id, "--mode", "replay").out.strip() for _ in range(2)]
+    for fork, outputs in zip(forks, (1, 2), strict=True):
+        assert isoline("append", fork, stdin=workflow(outputs)).code == 0
+    return run_id, *forks
+
+
+def test_compare_ends_with_0_when_only_stamps_differ(isoline, replays):
+    source, same, _ = replays
+    ended = isoline("compare", source, same, "--json")
+    assert (ended.code, ended.json["equal"], ended.json["rawSuffixEqual"], ended.json["score"]) == (0, True, False, 1)
+    assert "4/4 events (100.0%)" in isoline("compare", source, same).out
+
+
+def test_compare_ends_with_1_and_names_the_first_divergence(isoline, replays):
+    source, _, other = replays
+    ended = isoline("compare", source, other, "--json")
+    assert (ended.code, ended.json["prefixEqual"], ended.json["maskedEqual"]) == (1, True, False)
+    assert (ended.json["firstDivergenceSeq"], ended.json["comparedEvents"], ended.json["matchedEvents"]) == (2, 5, 2)
+    assert "seq 2" in isoline("compare", source, other).out
+
+
+def test_tail_shows_people_where_a_replay_diverged(isoline, replays):
+    shown = isoline("tail", replays[2], "--until-terminal").out + isoline("read", replays[2]).out
+    assert "REPLAY.DIVERGED" in shown
+    assert "REPLAY.DIVERGED" not in isoline("read", replays[2], "--json").out
+
+
 def test_capabilities_show_every_limit(isoline):
     assert "append_events_max" in isoline("capabilities").out
     assert isoline("capabilities", "--json").json["limits"]["append_events_max"] == 1000

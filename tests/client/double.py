@@ -237,6 +237,18 @@ class Double(log_grpc.LogServiceServicer, host_grpc.HostServiceServicer):
         answer = log_pb.DiffRunsResponse(a_run_id=request.a_run_id, b_run_id=request.b_run_id, event_diffs=[change])
         return await self._simple("DiffRuns", request, context, answer)
 
+    async def CompareForks(self, request, context):
+        answer = log_pb.CompareForksResponse(
+            a_run_id=request.a_run_id,
+            b_run_id=request.b_run_id,
+            from_seq=3,
+            prefix_equal=True,
+            masked_equal=True,
+            compared_events=4,
+            matched_events=4,
+        )
+        return await self._simple("CompareForks", request, context, answer)
+
     async def GetCapabilities(self, request, context):
         answer = host_pb.GetCapabilitiesResponse(version="1", chain_start=START_DIGEST, limits={"a": 1})
         return await self._simple("GetCapabilities", request, context, answer)

@@ -51,13 +51,13 @@ async def test_an_append_that_is_too_large_or_empty_is_not_sent(client, near):
     assert not near.seen
 
 
-async def test_an_answer_for_another_number_of_events_is_not_believed(client, near):
+async def test_an_answer_for_fewer_events_than_were_sent_is_not_believed(client, near):
     def shifted(answer):
-        answer.last.seq += 1
+        answer.last.seq -= 1
         return answer
 
     near.plan("Append", alter(shifted))
-    with pytest.raises(VerificationFailed, match="not as many events"):
+    with pytest.raises(VerificationFailed, match="fewer events"):
         await client.run(RUN_ID).append(EVENT)
 
 
@@ -108,6 +108,19 @@ async def test_a_prefix_is_a_position(client, world):
 async def test_runs_are_listed_over_pages(client, near):
     assert [info.run_id async for info in client.list_runs(page_size=2)] == [f"acme/eu-{n}" for n in range(5)]
     assert [request.page_token for request in near.requests("ListRuns")] == ["", "2", "4"]
+
+
+async def test_a_comparison_scores_and_names_the_first_divergence(client, near):
+    found = await client.compare(client.run("a"), "b")
+    assert (found.b_run_id, found.from_seq, found.equal, found.score, found.first_divergence_seq) == ("b", 3, True, 1.0, None)
+
+    def diverged(answer):
+        answer.masked_equal, answer.matched_events, answer.first_divergence_seq = False, 3, 0
+        return answer
+
+    near.plan("CompareForks", alter(diverged))
+    found = await client.compare("a", "b")
+    assert (found.equal, found.score, found.first_divergence_seq) == (False, 0.75, 0)
 
 
 async def test_a_diff_names_what_is_only_on_one_side(client):

@@ -8,7 +8,7 @@ import isoline_client
 from isoline_client import Client, Run, SyncClient, SyncRun
 
 PUBLIC = """
-Appended Busy CHAIN_START Capabilities ChainBroken Claim ClaimedEffect Client ClientClosed Damaged DeadlineExceeded Diff Effect
+Appended Busy CHAIN_START Capabilities Comparison MemoryUnavailable ReplayDivergedAtRefusal SummaryUnavailable ChainBroken Claim ClaimedEffect Client ClientClosed Damaged DeadlineExceeded Diff Effect
 EffectIdentityReused EffectNotFound EffectState EffectTransitionRefused EngineCounterReused EngineGap Event ExecutionClient Invocation Lease
 LeaseLost EventContent EventDiff EventTypeUnmapped ImportReport PayloadUnprojectable UntranslatableEvent ForkMode ForkOrigin ForkPointInvalid Freshness HeadContended InvalidRequest IsolineError LineageRange LineageTooDeep
 NewEvent NotWritten OutcomeUnknown Page PermissionDenied Position Prefix PrefixMismatch Raced Refused RegionStatus RequestIdReused Run

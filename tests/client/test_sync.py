@@ -41,6 +41,7 @@ async def test_every_call_of_the_client_is_there(in_thread):
         assert run.fork(0).made.fork.mode == "branch"
         assert run.state().variables == {"x": 1}
         assert client.diff(run, "other").b_run_id == "other"
+        assert client.compare(run, "other").equal
         assert [info.run_id for info in client.list_runs(page_size=2)] == [f"acme/eu-{n}" for n in range(5)]
         return client.capabilities().version, client.region_status().region
 

@@ -246,11 +246,16 @@ SOURCE_REFUSED = [RUN, *steps("ab"), started("c"), refused_by_model("c"), comple
 REPLAY_REFUSED = [RUN, *steps("ab"), started("c"), completed("c"), END]
 
 
-@pytest.mark.parametrize(("source_events", "replayed", "kinds"), [
-    (SOURCE_REFUSED, REPLAY_REFUSED, ("refusal", "valid")),
-    (REPLAY_REFUSED, SOURCE_REFUSED, ("valid", "refusal")),
-])
-async def test_divergence_at_refusal_fails_the_replay_and_is_the_answer_to_repeats(pair, source_events, replayed, kinds):
+@pytest.mark.parametrize(
+    ("source_events", "replayed", "kinds"),
+    [
+        (SOURCE_REFUSED, REPLAY_REFUSED, ("refusal", "valid")),
+        (REPLAY_REFUSED, SOURCE_REFUSED, ("valid", "refusal")),
+    ],
+)
+async def test_divergence_at_refusal_fails_the_replay_and_is_the_answer_to_repeats(
+    pair, source_events, replayed, kinds
+):
     source = await source_of(pair["eu"], source_events)
     fork = await replay_of(pair["us"], source)
     name = request_id()

@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import Any, Final
 
 from isoline_client.events import Event, EventContent
-from isoline_client.values import Capabilities, Diff, EventDiff, RegionStatus, RunInfo, State
+from isoline_client.values import Capabilities, Comparison, Diff, EventDiff, RegionStatus, RunInfo, State
 
 _dumps: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 _LINE_ENDS: Final = str.maketrans("\r\n", "  ")
@@ -124,6 +124,23 @@ def diff_document(diff: Diff, *, equal: bool) -> dict[str, Any]:
         "truncated": diff.truncated,
         "eventDiffs": [_event_diff_document(each) for each in diff.event_diffs],
         "stateDiff": verbatim(diff.state_diff or b"{}"),
+    }
+
+
+def comparison_document(found: Comparison) -> dict[str, Any]:
+    return {
+        "aRunId": found.a_run_id,
+        "bRunId": found.b_run_id,
+        "fromSeq": found.from_seq,
+        "equal": found.equal,
+        "prefixEqual": found.prefix_equal,
+        "rawSuffixEqual": found.raw_suffix_equal,
+        "maskedEqual": found.masked_equal,
+        "comparedEvents": found.compared_events,
+        "matchedEvents": found.matched_events,
+        "score": found.score,
+        "firstDivergenceSeq": found.first_divergence_seq,
+        "truncated": found.truncated,
     }
 
 

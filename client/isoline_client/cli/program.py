@@ -7,7 +7,21 @@ from typing import Annotated, Any, Final
 import typer
 from typer.core import TyperGroup
 
-from isoline_client.cli import append, demo, diff, effects, fork, hosts, importing, reading, runs, seams, steering, verify
+from isoline_client.cli import (
+    append,
+    compare,
+    demo,
+    diff,
+    effects,
+    fork,
+    hosts,
+    importing,
+    reading,
+    runs,
+    seams,
+    steering,
+    verify,
+)
 from isoline_client.cli.failures import CommandError, Exit, describe
 from isoline_client.cli.options import (
     JsonOption,
@@ -85,7 +99,21 @@ def make_app() -> typer.Typer:
         pretty_exceptions_enable=False,
         context_settings={"help_option_names": ["--help", "-h"]},
     )
-    for module in (runs, steering, append, importing, reading, fork, diff, verify, effects, seams, hosts, demo):
+    for module in (
+        runs,
+        steering,
+        append,
+        importing,
+        reading,
+        fork,
+        diff,
+        compare,
+        verify,
+        effects,
+        seams,
+        hosts,
+        demo,
+    ):
         module.register(app)
     _as_text(app, 0)
     not_loaded = add_foreign_commands(app, tuple(entry_points(group=GROUP)))

@@ -16,6 +16,8 @@ from isoline_client.events import Event
 from isoline_client.values import Page, State
 from isoline_client.verify import Position
 
+DIVERGED = "replay.diverged"
+
 KnownOption = Annotated[
     str | None,
     typer.Option(
@@ -159,11 +161,15 @@ def show_page(out: Output, page: Page) -> None:
 
 
 def event_line(event: Event) -> Text:
-    """One event as one line: seq, time, region, type, node, payload."""
+    """One event as one line: seq, time, region, type, node, payload. Where a replay differs from its source leaps to the eye."""
+    said = f"{clean(event.type):<32}  "
     line = Text(f"{event.seq:>6}  ", "bold")
     line.append(f"{time_text(event.recorded_at)[:23]}  ", "dim")
     line.append(f"{clean(event.region):<4}  ", "dim")
-    line.append(f"{clean(event.type):<32}  ", "cyan")
+    if event.type.startswith(DIVERGED):
+        line.append(said.replace(DIVERGED, DIVERGED.upper()), "bold white on red")
+    else:
+        line.append(said, "cyan")
     line.append(f"{clean(event.node_id):<16}  ")
     line.append(clean(event.payload_bytes.decode()))
     return line

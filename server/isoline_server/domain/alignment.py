@@ -226,7 +226,11 @@ class Alignment:
             return None
         if self._is_ahead():
             return None
-        return self._differs("output", content, asides[-1]) if asides else self._differs("extra", content, self._first_required())
+        return (
+            self._differs("output", content, asides[-1])
+            if asides
+            else self._differs("extra", content, self._first_required())
+        )
 
     def _is_ahead(self) -> bool:
         """The source is open, and the fork has come to its end."""
@@ -413,4 +417,6 @@ def _keys(content: EventContent) -> tuple[Hashable, ...]:
 
 
 def _refusal_among(items: list[_Item], node_id: str) -> _Item | None:
-    return next((item for item in items if node_id and item.content.type == _REFUSAL and item.content.node_id == node_id), None)
+    return next(
+        (item for item in items if node_id and item.content.type == _REFUSAL and item.content.node_id == node_id), None
+    )

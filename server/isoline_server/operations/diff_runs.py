@@ -33,7 +33,7 @@ async def diff_runs(reading: Reading, states: StateReader, a_id: RunId, b_id: Ru
     shared = min(lineage.shared_prefix(a, b), a.head.seq + 1, b.head.seq + 1)
     a_open, b_open = a.head.terminal_seq is None, b.head.terminal_seq is None
     differ = Differ(limit=limit)
-    end = _compared_end(a, b, a_open=a_open, b_open=b_open)
+    end = compared_end(a, b, a_open=a_open, b_open=b_open)
     async with (
         aclosing(_contents(reading, states, a, shared, min(end, a.head.seq + 1))) as left,
         aclosing(_contents(reading, states, b, shared, min(end, b.head.seq + 1))) as right,
@@ -54,7 +54,7 @@ async def diff_runs(reading: Reading, states: StateReader, a_id: RunId, b_id: Ru
     )
 
 
-def _compared_end(a: Run, b: Run, *, a_open: bool, b_open: bool) -> int:
+def compared_end(a: Run, b: Run, *, a_open: bool, b_open: bool) -> int:
     """The exclusive end of the comparison: the longer log's, but no further than an open log goes."""
     ends = [run.head.seq + 1 for run, is_open in ((a, a_open), (b, b_open)) if is_open]
     return min([*ends, max(a.head.seq, b.head.seq) + 1])

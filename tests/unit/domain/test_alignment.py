@@ -44,7 +44,9 @@ SIX = [RUN, *steps("abcdef"), END]
 def replayed(source, fork, *, from_seq=0, is_open=False):
     """The verdicts of a whole replay: what was reported, each with the place in the fork of the event it was reported at."""
     alignment = Alignment(from_seq)
-    ahead = iter([SourceEvent(seq=seq, event_id=f"source-{seq}", content=each) for seq, each in enumerate(source, from_seq)])
+    ahead = iter(
+        [SourceEvent(seq=seq, event_id=f"source-{seq}", content=each) for seq, each in enumerate(source, from_seq)]
+    )
     found = []
     for place, event in enumerate(fork):
         while alignment.hungry:
@@ -167,7 +169,11 @@ def test_a_variable_more_and_a_variable_less_inside_a_step():
 
 def test_an_event_of_one_visit_does_not_reach_into_the_next():
     variable = content("variable.changed", "l", name="v", next=1)
-    source = [RUN, *(each for visit in range(1, 6) for each in (started("l", visit=visit), variable, completed("l"))), END]
+    source = [
+        RUN,
+        *(each for visit in range(1, 6) for each in (started("l", visit=visit), variable, completed("l"))),
+        END,
+    ]
     fork = [*source[:2], *source[3:], *[]]
     assert the_one(source, fork) == (2, "missing", 2, "variable.changed", "l")
     assert the_one(fork, source) == (2, "extra", 2, "variable.changed", "l")
