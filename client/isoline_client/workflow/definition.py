@@ -1,65 +1,84 @@
-"""A workflow as a value: nodes with a declared role, edges with trigger rules, variables, settings. How one is written is ``authoring``'s and
-``loading``'s business, whether it makes sense is ``checking``'s, what happens in a run of it is ``plan``'s."""
+"""A workflow as it is defined: values only, frozen, checked by ``validation`` when they are put together.
+
+Not here: how definitions are written (``authoring``, ``documents``), which nodes follow which (``graph``), or what happens in a run.
+"""
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
+
+from isoline_client.workflow.graph import Graph
+from isoline_client.workflow.values import Json
 
 if TYPE_CHECKING:
     from isoline_client.workflow.context import Context
-
-Json: TypeAlias = Any
-"""A JSON value."""
+    from isoline_client.workflow.host import EffectTicket, LlmRequest, LlmResponse
 
 Role: TypeAlias = Literal["pure", "side-effect", "llm"]
-"""What a node may do beyond the run's own log. ``side-effect`` nodes are never executed by a replay; the others always are."""
+"""``pure``: nothing leaves. ``llm``: only models are asked, through ``ctx.llm``. ``side-effect``: anything, and a replay never runs it."""
 
-TriggerRule: TypeAlias = Literal["all_success", "any_success", "all_done", "none_failed", "any_failed"]
-"""When the edges into a node let it start; a node's rule is that of its inbound edges, which must agree."""
+TriggerRule: TypeAlias = Literal["all_success", "any_success", "all_done", "none_failed", "any_failed", "all_failed"]
 
-Handler: TypeAlias = "Callable[[Context, Mapping[str, Json]], Awaitable[Mapping[str, Json] | None] | Mapping[str, Json] | None]"
-"""A node's code: its context and its resolved inputs in, its outputs out. One that is not async is run in a thread."""
+Handler: TypeAlias = Callable[
+    ["Context", Mapping[str, Any]], Awaitable[Mapping[str, Any] | None] | Mapping[str, Any] | None
+]
+"""What a node does: inputs in, outputs (a JSON object; None counts as empty) out. A plain function runs in a thread."""
 
-DEFAULT_SOURCES: Final = ("clock", "random", "id", "env")
+Tool: TypeAlias = Callable[["EffectTicket", Mapping[str, Json]], Awaitable[Json]]
+"""What ``ctx.tool(name, **arguments)`` calls, once. It sends ``ticket.idempotency_key`` along where the other side takes one."""
+
+Model: TypeAlias = Callable[["LlmRequest"], Awaitable["LlmResponse"]]
+"""What ``ctx.llm`` asks for a provider."""
+
+DECLARED_SOURCES: Final = ("clock", "random", "id", "env")
+"""Sources of nondeterminism that a workflow declares unless it says otherwise. Its own begin with ``x-``."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class NodeType:
-    """What a ``typeId`` stands for."""
+    """What nodes of one type do, and what they may."""
 
     type_id: str
     role: Role
     handler: Handler
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Literal_:  # noqa: N801 - ``Literal`` is typing's
-    """An input that is written in the definition."""
+@dataclass(frozen=True, slots=True)
+class Constant:
+    """An input that is always the same."""
 
     value: Json
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Variable:
-    """An input that is the value of a variable when the node starts; null while it has none."""
+    """An input taken from a variable of the run as it is when the node starts; null when there is none."""
 
     name: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
+class RunInput:
+    """An input taken from the run's inputs; null when there is none."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
 class NodeOutput:
-    """An input that is another node's last output, or the part of it at ``path`` (a JSON Pointer)."""
+    """An input taken from the latest outputs of another node; null when it has none. ``path``: ``/a/0`` or ``a.0``, empty for all."""
 
     node_id: str
     path: str = ""
 
 
-Binding: TypeAlias = Literal_ | Variable | NodeOutput
+Binding: TypeAlias = Constant | Variable | RunInput | NodeOutput
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Retry:
-    """How often a failed execution is tried in all, and how long it waits before each further try."""
+    """How often a failed execution is tried again. The pause doubles (``factor``) from the first one to the longest."""
 
     max_attempts: int = 1
     first_backoff_ms: int = 1_000
@@ -67,63 +86,89 @@ class Retry:
     max_backoff_ms: int = 60_000
 
     def delay_ms(self, attempt: int) -> int:
-        """The wait before ``attempt`` (1 is the first retry)."""
-        return min(self.max_backoff_ms, int(self.first_backoff_ms * self.factor ** (attempt - 1)))
+        """The pause before ``attempt`` (1 is the first retry)."""
+        delay = float(self.first_backoff_ms)
+        for _ in range(attempt - 1):
+            if delay >= self.max_backoff_ms:
+                break
+            delay *= self.factor
+        return int(min(delay, self.max_backoff_ms))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeSpec:
-    """A node of one workflow. ``inputs`` None: the outputs of its predecessors, by node id, as they stand when it starts."""
+    """One node of a workflow. ``inputs`` None: ``{"run": the run's inputs, each predecessor's id: its latest outputs}``."""
 
     id: str
     type_id: str
     config: Mapping[str, Json] = field(default_factory=dict)
     inputs: Mapping[str, Binding] | None = None
-    retry: Retry = field(default_factory=Retry)
+    retry: Retry = Retry()
     timeout_ms: int = 0
-    """0: none."""
+    """0: no limit."""
+
+
+@dataclass(frozen=True, slots=True)
+class When:
+    """The member at ``path`` of the source's outputs must equal this, else the edge counts as skipped."""
+
+    path: str
+    equals: Json
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Edge:
-    """From one node to the next."""
+    """From one node to another. One that closes a cycle is a loop: taken, it enters its target again."""
 
     id: str
     source: str
     target: str
     trigger_rule: TriggerRule = "all_success"
+    when: When | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """``max_loopback_iterations`` bounds how often a node on a loop is entered; ``timeout_ms`` the whole run (0: not at all)."""
+    """Bounds of a run, and what it may draw from."""
 
     timeout_ms: int = 0
+    """From ``run.started`` to the end; 0: no limit."""
     max_loopback_iterations: int = 0
-    sources: tuple[str, ...] = DEFAULT_SOURCES
-    """The nondeterministic sources that nodes may draw from: clock, random, id, env, or x-…"""
+    """How often a node may be entered at most; needed by a workflow that has a loop."""
+    sources: tuple[str, ...] = DECLARED_SOURCES
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Workflow:
-    """A workflow that has been checked. ``node_types`` holds the types that its nodes use."""
+    """A checked definition. ``types`` holds the type of every node."""
 
     workflow_id: str
-    version: int
+    version: int | str
     nodes: tuple[NodeSpec, ...]
-    edges: tuple[Edge, ...]
-    node_types: Mapping[str, NodeType]
+    edges: tuple[Edge, ...] = ()
     variables: Mapping[str, Json] = field(default_factory=dict)
-    settings: Settings = field(default_factory=Settings)
+    settings: Settings = Settings()
+    types: Mapping[str, NodeType] = field(default_factory=dict)
+    tools: Mapping[str, Tool] = field(default_factory=dict)
+    models: Mapping[str, Model] = field(default_factory=dict)
+    """By provider id."""
 
     def node(self, node_id: str) -> NodeSpec:
-        """The node. Raises ``KeyError``."""
-        return next(node for node in self.nodes if node.id == node_id) if node_id else _missing(node_id)
+        """A node by its id; ``KeyError`` when there is none."""
+        return self._by_id[node_id]
 
     def node_type(self, node_id: str) -> NodeType:
         """The type of a node."""
-        return self.node_types[self.node(node_id).type_id]
+        return self.types[self._by_id[node_id].type_id]
 
+    def __contains__(self, node_id: str) -> bool:
+        return node_id in self._by_id
 
-def _missing(node_id: str) -> NodeSpec:
-    raise KeyError(node_id)
+    @cached_property
+    def _by_id(self) -> dict[str, NodeSpec]:
+        return {node.id: node for node in self.nodes}
+
+    @cached_property
+    def graph(self) -> Graph:
+        """Who follows whom; made once."""
+        return Graph.of([node.id for node in self.nodes], self.edges)

@@ -1,104 +1,183 @@
-"""What can be wrong with a workflow, and how a node's execution can end other than well. What ends an execution is told in the log as
-``node.failed`` with the error's code: an OpenWOP code where there is one, else ``isoline.…``."""
+"""What can be wrong with a workflow or happen to a node, one class for each fact.
 
-from collections.abc import Sequence
+::
+
+    DefinitionInvalid           what is wrong with a definition, all of it at once (problems)
+    NodeError                   a node failed (code, message, retryable, details); becomes ``node.failed``
+    ├── UndeclaredSource            it drew from a source that the workflow does not declare (source)
+    ├── EffectNotAllowed            its role does not allow what it called (what, role)
+    ├── TooManyEffects              more effects in one visit than can be told apart (limit)
+    ├── OutputInvalid               its outputs are not a JSON object (path)
+    ├── NodeTimeout                 it took too long (timeout_ms)
+    ├── ApprovalRejected            a person said no (key)
+    ├── VersionUnsupported          a pinned version is outside what the code supports (change_id, pinned)
+    └── LlmRefused                  the model refused, or its answer did not pass (provider, model)
+    EffectNotSent               raised by what sends an effect: it surely did not leave (message)
+    Interruption                not failures: the execution cannot go on now. A BaseException, so that no handler swallows it by accident
+    ├── Suspend                     until a person resolves an interrupt (interrupt)
+    ├── Park                        until a time (wake_in_ms)
+    └── Doubt                       an effect left and nobody knows what became of it (effect_id)
+"""
+
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from isoline_client.workflow.host import InterruptRequest
+    from isoline_client.workflow.values import Json
 
 
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One thing that is wrong with a definition: where (``node quote``, ``edge a-b``, ``workflow``), which field, and why."""
+
+    where: str
+    field: str
+    why: str
+
+    def __str__(self) -> str:
+        return f"{self.where}: {self.field}: {self.why}"
+
+
+@dataclass(eq=False)
 class DefinitionInvalid(ValueError):
-    """A workflow cannot be used. ``problems`` names all that is wrong, each with its node or edge and field."""
+    """A definition that cannot be used."""
 
-    def __init__(self, workflow_id: str, problems: Sequence[str]) -> None:
-        super().__init__(f"workflow {workflow_id}: " + "; ".join(problems))
-        self.workflow_id = workflow_id
-        self.problems = tuple(problems)
+    workflow_id: str
+    problems: tuple[Problem, ...]
+
+    def __str__(self) -> str:
+        return f"workflow {self.workflow_id!r}:\n" + "\n".join(f"  {problem}" for problem in self.problems)
 
 
-@dataclass
 class NodeError(Exception):
-    """An execution failed. ``retryable``: whether the node's retry policy may try it again."""
+    """A node's failure, as it is recorded. A handler may raise it; any other exception becomes ``isoline.node_error``."""
 
-    code: str
-    message: str
-    retryable: bool = True
-    details: dict[str, Any] = field(default_factory=dict)
+    def __init__(
+        self, code: str, message: str, *, retryable: bool = True, details: "Mapping[str, Json] | None" = None
+    ) -> None:
+        super().__init__(message or code)
+        self.code = code
+        self.message = message or code
+        self.retryable = retryable
+        self.details: Mapping[str, Json] = dict(details or {})
 
     def __str__(self) -> str:
         return f"{self.code}: {self.message}"
 
 
 class UndeclaredSource(NodeError):
-    """A value was drawn from a source that the workflow does not declare: a replay could not reproduce it."""
+    """A draw from a source that the workflow does not declare: a replay could not reproduce it."""
 
     def __init__(self, source: str) -> None:
-        super().__init__("isoline.undeclared_source", f"the workflow does not declare the source {source!r}", retryable=False)
+        super().__init__(
+            "isoline.undeclared_source",
+            f"the workflow does not declare the source {source!r}",
+            retryable=False,
+            details={"source": source},
+        )
 
 
 class EffectNotAllowed(NodeError):
-    """A node that is not declared as ``side-effect`` asked for an effect."""
+    """A node called what its role does not allow. Declare ``side-effect`` (or ``llm`` for models)."""
 
-    def __init__(self, node_id: str, what: str) -> None:
-        text = f"node {node_id} is not declared as side-effect and may not use {what}"
-        super().__init__("isoline.effect_not_allowed", text, retryable=False)
+    def __init__(self, what: str, role: str) -> None:
+        super().__init__(
+            "isoline.effect_not_allowed",
+            f"a {role} node may not use {what}",
+            retryable=False,
+            details={"what": what, "role": role},
+        )
 
 
 class TooManyEffects(NodeError):
-    """One visit of a node may have so many effects and no more: the number is part of each effect's identity."""
+    """More effects in one visit than their identities can tell apart."""
 
     def __init__(self, limit: int) -> None:
-        super().__init__("isoline.too_many_effects", f"more than {limit} effects in one visit of the node", retryable=False)
+        super().__init__(
+            "isoline.too_many_effects",
+            f"a node may perform {limit} effects in one visit",
+            retryable=False,
+            details={"limit": limit},
+        )
 
 
 class OutputInvalid(NodeError):
-    """A handler's result is not a JSON object. ``path`` says where (a JSON Pointer)."""
+    """What a handler returned is not a JSON object."""
 
     def __init__(self, path: str, why: str) -> None:
-        super().__init__("isoline.output_invalid", f"output at {path or '/'}: {why}", retryable=False, details={"path": path})
+        super().__init__(
+            "isoline.output_invalid", f"outputs{path}: {why}", retryable=False, details={"path": path, "why": why}
+        )
 
 
 class NodeTimeout(NodeError):
-    """A handler ran longer than its node allows."""
+    """An execution took longer than its node allows."""
 
     def __init__(self, timeout_ms: int) -> None:
-        super().__init__("isoline.node_timeout", f"the node ran longer than {timeout_ms} ms")
+        super().__init__(
+            "isoline.node_timeout", f"no outcome within {timeout_ms} ms", details={"timeoutMs": timeout_ms}
+        )
+
+
+class ApprovalRejected(NodeError):
+    """A person said no."""
+
+    def __init__(self, key: str) -> None:
+        super().__init__("approval_rejected", f"{key!r} was rejected", retryable=False, details={"key": key})
+
+
+class VersionUnsupported(NodeError):
+    """The run is pinned to a version that the code no longer (or not yet) supports."""
+
+    def __init__(self, change_id: str, pinned: int, lowest: int, highest: int) -> None:
+        super().__init__(
+            "isoline.version_unsupported",
+            f"the run is pinned to version {pinned} of {change_id!r}; the code supports {lowest} to {highest}",
+            retryable=False,
+            details={"changeId": change_id, "pinned": pinned, "lowest": lowest, "highest": highest},
+        )
 
 
 class LlmRefused(NodeError):
-    """The model, or the check of its answer, refused."""
+    """The model refused, or its answer did not pass the caller's validation."""
 
-    def __init__(self, reason: str) -> None:
-        super().__init__("isoline.llm_refused", reason, retryable=False)
-
-
-class ReplaySourceMissing(NodeError):
-    """A replay has no recorded outcome to serve (OpenWOP v2 replay.md, suppression rule 3)."""
-
-    def __init__(self, message: str = "the source run has no recorded outcome for this node") -> None:
-        super().__init__("replay_source_missing", message, retryable=False)
+    def __init__(self, provider: str, model: str, text: str) -> None:
+        super().__init__(
+            "isoline.llm_refused",
+            f"{provider} {model}: {text}",
+            retryable=False,
+            details={"provider": provider, "model": model},
+        )
 
 
-class Suspend(BaseException):
-    """Ends an execution that waits for an interrupt to be resolved. No failure: handlers must let it pass."""
-
-    def __init__(self, *, key: str, kind: str, data: Any) -> None:
-        super().__init__(key)
-        self.key = key
-        self.kind = kind
-        self.data = data
+class EffectNotSent(Exception):
+    """Raised by what sends an effect: it surely did not leave, so it may be tried again. Anything else it raises leaves the effect in doubt."""
 
 
-class Park(BaseException):
-    """Ends an execution that goes on later: it is run again from its start after ``wake_in_ms``."""
-
-    def __init__(self, wake_in_ms: int) -> None:
-        super().__init__(wake_in_ms)
-        self.wake_in_ms = wake_in_ms
+@dataclass(eq=False)
+class Interruption(BaseException):
+    """The execution cannot go on now. It is no failure, and an ``except Exception`` in a handler does not catch it."""
 
 
-class InDoubt(BaseException):
-    """Ends an execution one of whose effects left and has no known outcome. Only a person can say what became of it."""
+@dataclass(eq=False)
+class Suspend(Interruption):
+    """A person has to resolve an interrupt first. ``requested``: the log holds its request already."""
 
-    def __init__(self, effect_id: str) -> None:
-        super().__init__(effect_id)
-        self.effect_id = effect_id
+    interrupt: "InterruptRequest"
+    requested: bool = field(default=False)
+
+
+@dataclass(eq=False)
+class Park(Interruption):
+    """The execution goes on at a later time; it is then run again from its start."""
+
+    wake_in_ms: int
+
+
+@dataclass(eq=False)
+class Doubt(Interruption):
+    """An effect left and nobody knows what became of it: only a person moves it on."""
+
+    effect_id: str
