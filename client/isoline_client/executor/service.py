@@ -10,24 +10,15 @@ import random
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Final
 
 from isoline_client.errors import Busy, Damaged, IsolineError
 from isoline_client.execution import Claim, ExecutionClient
 from isoline_client.executor.leases import Held, Leases
+from isoline_client.executor.rest import Rest
 from isoline_client.executor.settings import CLAIM_MAX, FAILURE_PAUSE_MS, Settings
 
 _log: Final = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Rest:
-    """Why a run is given back: how far its log was acted upon, and when it wants an executor again (None: when something happens)."""
-
-    why: str
-    seen_head_seq: int
-    wake_in_ms: int | None = None
 
 
 Drive = Callable[[Held, asyncio.Event, int], Awaitable[Rest]]
@@ -49,6 +40,16 @@ class Executor:
         self._failures: dict[str, int] = {}
         self._draining = asyncio.Event()
         self._changed = asyncio.Event()
+
+    @property
+    def draining(self) -> bool:
+        """Whether it was asked to stop."""
+        return self._draining.is_set()
+
+    def cut_off(self) -> None:
+        """Wait no longer for the nodes under way."""
+        for task in self._driving:
+            task.cancel()
 
     def drain(self) -> None:
         """Claim no more; let the nodes under way end, for as long as the grace lasts, and give every run back."""

@@ -24,15 +24,6 @@ WATCH_AFTER_S: Final = 0.1
 WAITING_EVENTS_MAX: Final = 4_000
 """Events of one run that wait to be written: four full appends, so that the next is always ready and memory stays bounded."""
 
-SENDS_MAX: Final = 3
-"""How often a request that its author calls idempotent is sent while its outcome stays unknown."""
-
-SEND_PAUSE_S: Final = 0.2
-"""Pause before it is sent again; doubled each time."""
-
-SEND_TIMEOUT_S: Final = 30.0
-"""One outbound request, when its author says nothing else."""
-
 CHILD_WAKE_MS_MIN: Final = 200
 CHILD_WAKE_MS_MAX: Final = 10_000
 """A run that waits for a run it dispatched looks again after a quarter of what it has waited, within these bounds."""
@@ -42,6 +33,9 @@ FAILURES_MAX: Final = 5
 
 FAILURE_PAUSE_MS: Final = 1_000
 """Pause before such a run is tried again; doubled each time."""
+
+REPLAY_WORKERS: Final = 1
+"""Processes that run the nodes of replays. One runs many nodes side by side; what they compute shares its core."""
 
 CLAIM_MAX: Final = 100
 """Runs of one claim: the server's bound."""
@@ -59,3 +53,5 @@ class Settings:
     grace_s: float = GRACE_S
     until: Until = "stopped"
     require_isolation: bool = False
+    also_side_effects: frozenset[str] = frozenset()
+    """Type ids that a replay treats as side-effecting, whatever role they declare. Nothing can be taken away from the declared ones."""
