@@ -136,6 +136,7 @@ class Lane:
                 if first.command.lease_epoch == command.lease_epoch:
                     raise
                 # The holder before this one was refused with the same append: that is no answer to its successor.
+                self._forget(first)
         if self._closing:
             raise Draining
         if len(self._waiting) >= limits.LANE_QUEUE_MAX:

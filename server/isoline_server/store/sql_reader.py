@@ -6,13 +6,13 @@ Nothing here verifies: what comes out is what is stored, and the operations deci
 import functools
 import json
 from collections.abc import Callable, Mapping, Sequence
-from datetime import datetime
 from typing import Any
 
 from isoline_server.domain.ids import Region, RunId, Tenant, home_of
 from isoline_server.domain.run import ForkMode, ForkOrigin, Head, LineageRange, Mark, Run, Source
 from isoline_server.operations.ports import RawPage, ReplicaStatus, RunListing, Snapshot
 from isoline_server.store.database import Database
+from isoline_server.store.moments import microseconds
 from isoline_server.store.tables import region_literal
 
 _RUN_COLUMNS = """r.run_id, r.tenant, r.region, r.workflow_id, r.tags, r.created_at, r.era, r.head_seq, r.head_digest, r.head_bytes,
@@ -207,7 +207,7 @@ def _run(row: Sequence[Any], ranges: tuple[LineageRange, ...]) -> Run:
         home=Region(region),
         workflow_id=workflow_id,
         tags=tuple(json.loads(tags)),
-        created_at_us=_microseconds(created_at),
+        created_at_us=microseconds(created_at),
         era=era,
         head=Head(
             seq=head_seq,
@@ -237,10 +237,6 @@ def _fork_origin(columns: Sequence[Any]) -> ForkOrigin | None:
         mode=ForkMode(mode),
         overlay=overlay,
     )
-
-
-def _microseconds(moment: datetime) -> int:
-    return int(moment.timestamp()) * 1_000_000 + moment.microsecond
 
 
 def _dense_count(rows: Sequence[Sequence[Any]], from_seq: int) -> int:

@@ -426,3 +426,24 @@ async def test_a_predecessors_repeat_is_answered_from_what_it_did_itself(log, la
     log.claim()
     for epoch in (1, 2):
         assert (await lane.append(command("1", lease_epoch=epoch), None)).repeated
+
+
+async def test_a_successor_that_comes_in_the_moment_of_its_predecessors_refusal_is_not_refused(log, lane):
+    """The refusal is said, and the lane has not yet forgotten whom it was said to."""
+    log.claim()
+    log.claim()
+    one = {"request_id": "the-same-request-of-both", "expected_seq": 0}
+
+    async def succeed(pending):
+        while not pending.future.done():
+            await asyncio.sleep(0)
+        assert pending.keys[0] in lane._by_key
+        return await lane.append(command("1", lease_epoch=2, **one), None)
+
+    async with held(log, lane):
+        (first,) = send(lane, command("1", lease_epoch=1, **one))
+        await asyncio.sleep(0)
+        (pending,) = lane._waiting
+        second = asyncio.ensure_future(succeed(pending))
+    old, new = await outcomes([first, second])
+    assert (type(old), new.first_seq) == (LeaseLost, 0)
