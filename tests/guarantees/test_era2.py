@@ -19,7 +19,6 @@ from isoline.v1 import log_service_pb2 as log_pb
 from support.v1 import GOLDEN, LEGACY_OWNER, SEED_LOG, STARTED, digest_of, document, import_into, v1_log
 
 EXPECTED = [json.loads(line) for line in GOLDEN.joinpath("seed.v2.jsonl").read_text().splitlines()]
-V1_TYPES = ["run.started", "agent.toolCalled", "agent.toolReturned", "run.completed"]
 V2_TYPES = ["run.started", "agent.tool-called", "agent.tool-returned", "run.completed"]
 TOOL = ("agent.toolCalled", {"agentId": "a", "toolName": "t", "callId": "c"})
 OPEN_LOG = v1_log(STARTED, TOOL, ("node.started", {"nodeId": "pay", "typeId": "core.noop"}))
@@ -31,6 +30,10 @@ async def stored(url, run_id):
     """What is stored: each row as its message."""
     rows = await execute(url, "SELECT record FROM events WHERE run_id = %s ORDER BY seq", [run_id])
     return [pb.StoredLegacyEvent.FromString(row[0]) for row in rows]
+
+
+async def compare(wire, a, b):
+    return await wire.call("CompareForks", log_pb.CompareForksRequest(a_run_id=a, b_run_id=b))
 
 
 async def tail_of(wire, run_id):
@@ -90,6 +93,20 @@ async def test_era2_every_reader_sees_the_translation(two):
     await wire.append(other, log_pb.NewEvent(content=contents[0]), event(), log_pb.NewEvent(content=contents[3]))
     [first, *_] = (await wire.diff(run_id, other)).event_diffs
     assert (first.seq, first.a_event.type) == (1, "agent.tool-called")
+
+
+async def test_era2_a_replay_is_compared_with_the_translated_source(two):
+    run_id = (await import_into(two["eu"], SEED_LOG)).run.run_id
+    contents = [log_pb.NewEvent(content=each.content) for each in (await two["eu"].read(run_id)).events]
+    same, other = [(await two[region].fork(run_id, 1, pb.FORK_MODE_REPLAY)).run.run_id for region in ("eu", "us")]
+    await two["us"].append(same, *contents[1:])
+    assert [each.content.type for each in (await two["eu"].read(same)).events] == V2_TYPES
+    assert (await compare(two["us"], run_id, same)).masked_equal
+    changed = event({"agentId": "agent-1", "toolName": "other", "callId": "call-1"}, "agent.tool-called")
+    await two["us"].append(other, changed, *contents[2:])
+    diverged = json.loads((await two["eu"].read(other)).events[2].content.payload)
+    assert (diverged["originalEventId"], diverged["atSequence"]) == ("era2-seed-event-1", 1)
+    assert (await compare(two["us"], run_id, other)).first_divergence_seq == 1
 
 
 async def test_era2_a_long_run_is_read_page_by_page_and_folded_over_its_snapshots(two):
@@ -191,6 +208,22 @@ async def test_era2_a_finished_run_stays_finished(pair):
 # -- what has no v2 form -------------------------------------------------------------------------------------------------------------
 
 
+async def _compare(wire, run_id):
+    fork = (await wire.fork(run_id, 2)).run.run_id
+    await wire.append(fork, event())
+    return await compare(wire, run_id, fork)
+
+
+async def _replay(wire, run_id):
+    fork = (await wire.fork(run_id, 2, pb.FORK_MODE_REPLAY)).run.run_id
+    return await wire.append(fork, event())
+
+
+async def _diff(wire, run_id, *, first):
+    other = (await import_into(wire, [*v1_log(STARTED, *[TOOL] * 6)])).run.run_id
+    return await (wire.diff(run_id, other) if first else wire.diff(other, run_id))
+
+
 READERS = {
     "read": lambda wire, run_id: wire.read(run_id),
     "tail": tail_of,
@@ -198,14 +231,11 @@ READERS = {
     "prefix": lambda wire, run_id: wire.prefix(run_id),
     "recomputed prefix": lambda wire, run_id: wire.prefix(run_id, recompute=True),
     "fork": lambda wire, run_id: wire.fork(run_id, 4),
+    "compare": _compare,
+    "replay": _replay,
     "diff as a": lambda wire, run_id: _diff(wire, run_id, first=True),
     "diff as b": lambda wire, run_id: _diff(wire, run_id, first=False),
 }
-
-
-async def _diff(wire, run_id, *, first):
-    other = (await import_into(wire, [*v1_log(STARTED, *[TOOL] * 6)])).run.run_id
-    return await (wire.diff(run_id, other) if first else wire.diff(other, run_id))
 
 
 @pytest.fixture(scope="module", params=[UNMAPPED, UNPROJECTABLE], ids=["unmapped", "unprojectable"])
