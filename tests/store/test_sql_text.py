@@ -172,7 +172,7 @@ def test_a_database_table_or_role_that_is_not_a_name_is_refused(name):
 
 
 def test_only_what_is_immutable_can_be_made_so():
-    with pytest.raises(InvalidField, match="events, lineage, snapshots"):
+    with pytest.raises(InvalidField, match="events, lineage, snapshots, invocations"):
         cockroach.revoke_changes("runs", "isoline_server")
 
 

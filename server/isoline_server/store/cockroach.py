@@ -16,7 +16,7 @@ REGION_TYPE: Final = "crdb_internal_region"
 LOCALITY: Final = "LOCALITY REGIONAL BY ROW AS region"
 REGIONS_TO_SURVIVE_ONE: Final = 3
 
-IMMUTABLE_TABLES: Final = ("events", "lineage", "snapshots")
+IMMUTABLE_TABLES: Final = ("events", "lineage", "snapshots", "invocations")
 _REGION_NAME = re.compile(r"[a-z][a-z0-9-]{0,62}")
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,62}")
 
