@@ -54,7 +54,8 @@ async def executor(
         typer.Option("--grace", metavar="DURATION", help="How long nodes under way may take to end after SIGTERM."),
     ] = f"{GRACE_S:g}s",
     owner: Annotated[
-        str, typer.Option("--owner", metavar="NAME", help="This process, for people. Else HOST:PID.", show_default=False)
+        str,
+        typer.Option("--owner", metavar="NAME", help="This process, for people. Else HOST:PID.", show_default=False),
     ] = "",
     require_isolation: Annotated[
         bool,
@@ -115,8 +116,6 @@ async def _execute(session: Session, modules: str, settings: Settings) -> None:
 def _drain_on_signals(running: "Executor") -> None:
     """The first signal drains, the second cuts off."""
     loop = asyncio.get_running_loop()
-    whole = asyncio.current_task()
-    assert whole is not None
 
     def stop() -> None:
         if running.draining:
@@ -131,5 +130,7 @@ def _duration_ms(text: str, option: str, *, least: int, most: int) -> int:
     found = _DURATION.fullmatch(text)
     value = int(float(found[1]) * _UNITS_MS[found[2]]) if found else -1
     if not least <= value <= most:
-        raise CommandError(f"{option}: must be a duration from {least} ms to {most} ms, as 500ms, 15s or 2m, not {text!r}")
+        raise CommandError(
+            f"{option}: must be a duration from {least} ms to {most} ms, as 500ms, 15s or 2m, not {text!r}"
+        )
     return value

@@ -116,7 +116,9 @@ class Effects:
             await self._advance(effect, "in_doubt", {"why": why})
             raise self._doubt(effect) from error
         if outcome.state == "completed":
-            await self._advance(effect, "completed", outcome.value, outcome.cost)
+            # What was refused did not happen: should this execution have to run again, it is sent again.
+            to: EffectState = "failed" if outcome.refused else "completed"
+            await self._advance(effect, to, outcome.value, outcome.cost)
         else:
             failure = {"code": outcome.code, "message": outcome.message, "value": outcome.value}
             await self._advance(effect, "failed", failure, outcome.cost)

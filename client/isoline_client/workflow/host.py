@@ -43,10 +43,14 @@ class EffectTicket:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EffectOutcome:
-    """What an effect came to. ``failed``: it surely did not happen, or the other side refused it; then ``code`` and ``message`` say why."""
+    """What an effect came to. ``failed``: it surely did not happen, or the other side refused it; then ``code`` and ``message`` say why.
+
+    ``refused``: there is an answer, and it says no. The node gets it as a value; a later try of the node may send the effect again.
+    """
 
     state: Literal["completed", "failed"]
     value: Json = None
+    refused: bool = False
     cost: Mapping[str, Json] | None = None
     code: str = ""
     message: str = ""

@@ -1,7 +1,7 @@
 """``ctx.http``: requests over HTTP as effects. Each is claimed before it leaves, carries its effect id as idempotency key, and is sent once.
 
-An answer is an answer, whatever its status. A connection that never came to be means that nothing left; any other failure leaves the effect
-in doubt.
+An answer is an answer, whatever its status: 4xx and 5xx say that it was refused, so a retry of the node sends it again. Only a gateway's
+(502, 504) says nothing. A connection that never came to be means that nothing left; any other failure leaves the effect in doubt.
 """
 
 import base64
@@ -19,6 +19,8 @@ from isoline_client.workflow.values import Json, as_json, pick
 SEAM: Final = "http.request"
 TIMEOUT_S: Final = 30.0
 """One request, unless the caller says otherwise."""
+GATEWAY_STATUSES: Final = frozenset({502, 504})
+"""Said by who stands between: it got no answer either."""
 BODY_BYTES_MAX: Final = 256 * 1024
 """Of an answer. It is recorded as JSON in an event of 1 MiB, perhaps in base64, and often once more in the node's outputs."""
 
@@ -109,7 +111,10 @@ class Http:
         }
 
         async def send(ticket: EffectTicket) -> EffectOutcome:
-            return EffectOutcome(state="completed", value=await _send(described, ticket, timeout_s))
+            status, value = await _send(described, ticket, timeout_s)
+            if status in GATEWAY_STATUSES:
+                raise ConnectionError(f"a gateway answered {status}: whether the request arrived behind it is not known")
+            return EffectOutcome(state="completed", value=value, refused=status >= 400)
 
         outcome = await self._cause(SEAM, f"{method.upper()} {_peer(url)}", described, send)
         return _response(outcome.value)
@@ -123,7 +128,8 @@ def _peer(url: str) -> str:
     return f"{parts.hostname}:{parts.port or (443 if parts.scheme == 'https' else 80)}"
 
 
-async def _send(described: Mapping[str, Any], ticket: EffectTicket, timeout_s: float) -> Json:
+async def _send(described: Mapping[str, Any], ticket: EffectTicket, timeout_s: float) -> tuple[int, Json]:
+    """The answer's status, and what of it is recorded."""
     import httpx
 
     headers = {"idempotency-key": ticket.idempotency_key, **described["headers"]}
@@ -140,7 +146,8 @@ async def _send(described: Mapping[str, Any], ticket: EffectTicket, timeout_s: f
                 **body,
             ) as answer,
         ):
-            return _recorded(answer.status_code, dict(answer.headers), await _body(answer.aiter_bytes()))
+            received = await _body(answer.aiter_bytes())
+            return answer.status_code, _recorded(answer.status_code, dict(answer.headers), received)
     except (httpx.ConnectError, httpx.ConnectTimeout, httpx.UnsupportedProtocol, httpx.InvalidURL) as error:
         raise EffectNotSent(str(error) or type(error).__name__) from error
 
