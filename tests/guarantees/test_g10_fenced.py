@@ -356,6 +356,30 @@ async def test_g10_of_claimers_and_the_one_who_sends_only_one_wins(eu, us, servi
         assert claimed.effect.state == (CLAIMED if claimed.granted else IN_DOUBT)
 
 
+async def test_g10_a_claim_that_is_under_way_comes_first_for_every_statement_about_an_effect(one, one_url):
+    run_id, epoch = await one.leased_run()
+    for effect_id in ("claimed", "outbound"):
+        await one.claim_effect(run_id, epoch, effect_id)
+    await one.advance(run_id, epoch, OUTBOUND, "outbound")
+    async with run_held(one_url, run_id) as held:
+        await held.holder.execute("UPDATE runs SET lease_epoch = lease_epoch + 1 WHERE run_id = %s", [run_id])
+        late = [
+            asyncio.ensure_future(refused(each))
+            for each in (
+                one.claim_effect(run_id, epoch, "new"),
+                one.advance(run_id, epoch, OUTBOUND, "claimed"),
+                one.advance(run_id, epoch, COMPLETED, "outbound"),
+                one.put(run_id, epoch),
+            )
+        ]
+        await held.blocked(len(late))
+    assert [told(each) for each in await asyncio.gather(*late)] == [LOST] * len(late)
+    assert {effect.effect_id: effect.state for effect in (await one.effects(run_id)).effects} == {
+        "claimed": CLAIMED,
+        "outbound": OUTBOUND,
+    }
+
+
 async def test_g10_a_failed_effect_is_tried_again_as_the_next_attempt(eu):
     run_id, epoch = await eu.leased_run()
     await eu.claim_effect(run_id, epoch, draws=b"[1]")
