@@ -47,7 +47,7 @@ class ExecutorProcess:
                 self._command,
                 stdout=log,
                 stderr=log,
-                env={**os.environ, "PYTHONPATH": str(TESTS), "GRPC_VERBOSITY": "NONE"},
+                env={**os.environ, "PYTHONPATH": os.pathsep.join([str(TESTS), *sys.path]), "GRPC_VERBOSITY": "NONE"},
             )
         return self
 

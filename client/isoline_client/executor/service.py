@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from typing import Final
 
-from isoline_client.errors import Busy, Damaged, IsolineError
+from isoline_client.errors import Busy, Damaged, IsolineError, LeaseLost
 from isoline_client.execution import Claim, ExecutionClient
 from isoline_client.executor.leases import Held, Leases
 from isoline_client.executor.rest import Rest
@@ -144,6 +144,9 @@ class Executor:
         if error is None:
             self._failures.pop(held.run_id, None)
             return driving.result()
+        if isinstance(error, LeaseLost):
+            _log.warning("lease lost", extra={"run": held.run_id, "epoch": held.epoch, "error": str(error)})
+            return None
         if isinstance(error, IsolineError) and not isinstance(error, Damaged):
             _log.warning("left", extra={"run": held.run_id, "error": str(error)})
             return None
