@@ -7,7 +7,9 @@ import pytest_asyncio
 
 from isoline_server.bootstrap import RegionServer
 from isoline_server.embedded import EmbeddedCluster
+from support.counting import Counting
 from support.databases import DIALECTS, Databases, find_cockroach
+from support.executing import Floor, floor
 from support.servers import settings_for, start_region
 
 _left_out: list[str] = []
@@ -78,6 +80,29 @@ def topology() -> Iterator[EmbeddedCluster]:
         made = Databases(cluster)
         made.prepare()
         yield cluster
+
+
+@pytest_asyncio.fixture(scope="session")
+async def home(databases: Databases) -> AsyncIterator[RegionServer]:
+    """The server of region ``eu`` that all tests with executors share; each test makes runs of its own."""
+    url = databases.cluster.primary.url(database=databases.create())
+    running = await start_region(settings_for(url, {"eu": url}, drain_grace_s=1.0), "eu")
+    yield running
+    await running.stop()
+
+
+@pytest_asyncio.fixture(scope="session")
+async def eu(home: RegionServer) -> AsyncIterator[Floor]:
+    """Executors in this process, for ``home``."""
+    async with floor(home.address) as made:
+        yield made
+
+
+@pytest.fixture
+def outside() -> Iterator[Counting]:
+    """The world outside: an HTTP server that counts what reaches it."""
+    with Counting() as counting:
+        yield counting
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

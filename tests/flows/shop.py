@@ -123,6 +123,21 @@ async def fail_always(_ctx: Context, _inputs: Mapping[str, Any]) -> None:
     raise NodeError("example.broken", "always", retryable=True)
 
 
+async def sly(_ctx: Context, inputs: Mapping[str, Any]) -> dict[str, Any]:
+    """Leaves by itself, past the context: no claim, no record. Its role lets it, live."""
+    import httpx
+
+    async with httpx.AsyncClient() as client:
+        return {"status": (await client.post(f"{inputs['url']}/sly")).status_code}
+
+
+async def ask_and_charge(ctx: Context, inputs: Mapping[str, Any]) -> dict[str, Any]:
+    """Suspends in the middle of a side-effecting node, so its execution begins twice."""
+    granted = await ctx.interrupt("go", data={})
+    answer = await ctx.http.post(f"{inputs['url']}/charge", json={"granted": granted})
+    return {"status": answer.status_code, "granted": granted}
+
+
 TYPES = {
     name: NodeType(name, role, handler)  # type: ignore[arg-type]
     for name, role, handler in (
@@ -140,6 +155,8 @@ TYPES = {
         ("shop.poem", "llm", poem),
         ("shop.order-both", "side-effect", order_both),
         ("shop.fail-always", "pure", fail_always),
+        ("shop.sly", "llm", sly),
+        ("shop.ask-and-charge", "side-effect", ask_and_charge),
     )
 }
 URL = {"url": RunInput("url")}
@@ -191,8 +208,12 @@ SIDE_BY_SIDE = chain("side-by-side", node("side-by-side"), node("charge", inputs
 POEM = chain("poem", node("basket"), node("poem", inputs=URL), node("charge", inputs=URL))
 CHILD = chain("child", node("charge", inputs=URL))
 PARENT = chain("parent", node("order-both", inputs=URL), node("basket"))
+SLY = chain("sly", node("basket"), node("sly", inputs=URL))
+ASK_AND_CHARGE = chain("ask-and-charge", node("basket"), node("ask-and-charge", inputs=URL))
 
 WORKFLOWS = [
+    SLY,
+    ASK_AND_CHARGE,
     ORDER,
     LOOP,
     APPROVAL,
