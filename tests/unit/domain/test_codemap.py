@@ -70,7 +70,7 @@ def test_the_table_is_a_bijection():
     ("rows", "shapes"),
     [
         pytest.param([("a.b", "a.b"), ("a.c", "a.b")], {}, id="two v1 names of one v2 name"),
-        pytest.param([("a.b", "a.b"), ("a.b", "a.c")], {}, id="two v2 names of one v1 name"),
+        pytest.param([("a.b", "a.c"), ("a.b", "a.d")], {}, id="two v2 names of one v1 name"),
         pytest.param([("a.b", "a.c"), ("a.d", "a.b")], {}, id="a v1 name that is another row's v2 name"),
         pytest.param([("a.b", "a.b.c")], {}, id="no v2 name"),
         pytest.param([("a.b", "a.b")], {"a.c": Shape()}, id="a shape of no type"),
@@ -317,7 +317,11 @@ def test_an_append_that_would_not_read_back_is_refused(event_type, payload):
 
 
 @pytest.mark.parametrize(
-    "make", [lambda: take(SEED_LOG[0]).stored, lambda: ERA2.stored_append(record_of("run.paused"))]
+    "make",
+    [
+        lambda: take(document(0, "run.started", {}, runId="v1-run")).stored,
+        lambda: ERA2.stored_append(record_of("run.paused")),
+    ],
 )
 def test_every_bit_of_a_stored_event_is_under_the_chain(make):
     """A changed bit makes bytes that are no stored event, that have no v2 form, or that read as another record."""
@@ -328,3 +332,12 @@ def test_every_bit_of_a_stored_event_is_under_the_chain(make):
         damaged[place // 8] ^= 1 << place % 8
         with suppress(Damaged, EventTypeUnmapped, PayloadUnprojectable):
             assert ERA2.translated(bytes(damaged), 0) != record
+
+
+@pytest.mark.parametrize(
+    "more", [b"\x28\x01", b"\x1a\x00", b"\x12\x02{}"], ids=["a field", "an empty one", "another document"]
+)
+def test_a_stored_event_has_one_spelling(more):
+    stored = take(SEED_LOG[1], 1).stored
+    with pytest.raises(Damaged):
+        ERA2.translated(stored + more, 1)
