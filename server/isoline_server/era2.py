@@ -112,9 +112,9 @@ def _parse(stored: bytes) -> pb.StoredLegacyEvent:
         message = pb.StoredLegacyEvent.FromString(stored)
     except DecodeError as error:
         raise Damaged("the record is no stored era-2 event") from error
-    if message.SerializeToString(deterministic=True) != stored or message.HasField("appended") == bool(
-        message.document
-    ):
+    appended = message.appended if message.HasField("appended") else None
+    spelled = pb.StoredLegacyEvent(document=message.document, owner=message.owner, appended=appended)
+    if spelled.SerializeToString(deterministic=True) != stored or (appended is None) != bool(message.document):
         raise Damaged("the record is no stored era-2 event")
     return message
 

@@ -65,9 +65,9 @@ class ImportedLog:
                 self.untranslatable_seq = seq
             if len(self.untranslatable) < UNTRANSLATABLE_TOLD_MAX:
                 self.untranslatable.append(event.refusal)
-        contents = () if event.content is None else (event.content,)
+        contents = [] if event.content is None else [event.content]
         memory_gap_seq, summary_gap_seq = gap_seqs(head, contents)
-        ends = bool(contents) and contents[0].type in TERMINAL_TYPES and head.terminal_seq is None
+        ends = head.terminal_seq is None and any(content.type in TERMINAL_TYPES for content in contents)
         self.head = Head(
             seq=seq,
             digest=chain.extend(head.digest, event.record),
