@@ -80,6 +80,9 @@ WORKER_START_TIMEOUT_S: Final = 30.0
 WORKER_STOP_TIMEOUT_S: Final = 2.0
 """A replay worker that was told to end is killed after this. It holds nothing that would need to be saved."""
 
+WORKER_CANCEL_TIMEOUT_S: Final = 2.0
+"""A replay worker that has not let go of a cancelled node by then is killed: the node keeps it from hearing anything."""
+
 WORKER_LAST_WORDS_BYTES: Final = 4 * 1024
 """What is kept of a replay worker's standard error, to say why it died."""
 

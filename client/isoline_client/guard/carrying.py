@@ -41,7 +41,7 @@ class _Nothing:
 
 def install() -> None:
     """Wrap the starts of threads and the entrance of pools. Once a process."""
-    threading.Thread.start = _carrying_start(threading.Thread.start)  # type: ignore[method-assign]
+    threading.Thread.start = _carrying_start(threading.Thread.start)  # type: ignore[method-assign, assignment]
     ThreadPoolExecutor.submit = _carrying_submit(ThreadPoolExecutor.submit)  # type: ignore[method-assign]
     for name in _RAW_STARTS:
         if hasattr(_thread, name):

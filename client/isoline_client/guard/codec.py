@@ -67,7 +67,9 @@ def _of_dataclass(declared: type) -> Codec:
 
 def _of_union(arguments: tuple[Any, ...]) -> Codec:
     """A dataclass of several says which it is; anything else in the union is JSON."""
-    classes = {each.__name__: each for each in arguments if is_dataclass(each)}
+    classes: dict[str, Any] = {
+        each.__name__: each for each in arguments if isinstance(each, type) and is_dataclass(each)
+    }
     rest = [each for each in arguments if each not in classes.values() and each is not type(None)]
     other = _codec(rest[0]) if len(rest) == 1 else (_as_it_is, _as_it_is)
 
@@ -75,7 +77,8 @@ def _of_union(arguments: tuple[Any, ...]) -> Codec:
         if value is None:
             return None
         if type(value) in classes.values():
-            return {"is": type(value).__name__, "value": _codec(type(value))[0](value)}
+            name = type(value).__name__
+            return {"is": name, "value": _codec(classes[name])[0](value)}
         return other[0](value)
 
     def read(document: Any) -> Any:

@@ -11,6 +11,7 @@ from typing import Any
 from isoline_client.guard.errors import WorkerDied
 from isoline_client.guard.frames import Message
 from isoline_client.guard.process import WorkerProcess
+from isoline_client.limits import WORKER_CANCEL_TIMEOUT_S
 
 Answer = Callable[[str, Message], Awaitable[Message]]
 """Answers a question of a node: what it asks, and with which arguments. Whatever this raises ends the call, in the worker as well."""
@@ -34,6 +35,7 @@ class Conversation:
     def __init__(self, process: WorkerProcess) -> None:
         self._process = process
         self._calls: dict[int, _Call] = {}
+        self._cancelled: dict[int, asyncio.TimerHandle] = {}
         self._last_id = 0
         self._ended: WorkerDied | None = None
         self._hearing = asyncio.create_task(self._hear())
@@ -59,8 +61,7 @@ class Conversation:
             await self._send({**message, "id": own_id})
             return await call.result
         except BaseException:
-            if own_id in self._calls and self._ended is None:
-                await self._send({"op": "cancel", "id": own_id})
+            self._cancel(own_id)
             raise
         finally:
             self._calls.pop(own_id, None)
@@ -72,6 +73,12 @@ class Conversation:
         await self._process.stop()
         await self._hearing
 
+    def _cancel(self, call: int) -> None:
+        """Cancel a call in the worker. A node that lets nothing else run there does not hear it; then the whole process must go."""
+        if self._ended is None:
+            self._process.frames.post({"op": "cancel", "id": call})
+            self._cancelled[call] = asyncio.get_running_loop().call_later(WORKER_CANCEL_TIMEOUT_S, self._process.kill)
+
     async def _send(self, message: Message) -> None:
         try:
             await self._process.frames.send(message)
@@ -82,6 +89,8 @@ class Conversation:
     async def _hear(self) -> None:
         while (message := await self._process.frames.receive()) is not None:
             call = self._calls.get(message["id"])
+            if message["op"] != "ask" and (killing := self._cancelled.pop(message["id"], None)) is not None:
+                killing.cancel()
             match message["op"]:
                 case "ask" if call is not None:
                     asked = asyncio.create_task(self._respond(call, message))
@@ -91,6 +100,8 @@ class Conversation:
                     pass  # of a call that was cancelled
                 case _ if call is not None and not call.result.done():
                     call.result.set_result(message)
+        for killing in self._cancelled.values():
+            killing.cancel()
         self._process.kill()
         self._ended = WorkerDied(await self._process.why())
         for call in self._calls.values():

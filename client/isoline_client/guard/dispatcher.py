@@ -7,17 +7,21 @@ started for instance, is under the policy of a replay.
 import asyncio
 import socket
 import traceback
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Mapping
 from typing import Any
 
 from isoline_client.guard import policy
 from isoline_client.guard.channel_host import ChannelHost
-from isoline_client.guard.codec import error_from, result_document, start_from
+from isoline_client.guard.codec import from_json, to_json
 from isoline_client.guard.frames import Frames, Message
 from isoline_client.guard.guarded import run_guarded
 from isoline_client.guard.policy import OUTSIDE, Policy
-from isoline_client.workflow.context import Draw
+from isoline_client.guard.raised import raised_from
+from isoline_client.workflow.actions import StartNode
+from isoline_client.workflow.context import ContextParts
 from isoline_client.workflow.definition import Workflow
+from isoline_client.workflow.authoring import load_workflows
+from isoline_client.workflow.results import Draw, NodeResult
 
 
 async def serve(channel: socket.socket) -> None:
@@ -46,12 +50,21 @@ class Dispatcher:
                     self._begin(message["id"], self._run(message))
                 case "answer":
                     self._answered(message)
-                case "cancel" if message["id"] in self._calls:
-                    self._calls[message["id"]].cancel()
+                case "cancel":
+                    self._cancel(message["id"])
 
     def _begin(self, call: int, work: Coroutine[Any, Any, Message]) -> None:
         task = self._calls[call] = asyncio.create_task(self._finish(call, work))
         task.add_done_callback(lambda _task: self._calls.pop(call, None))
+
+    def _cancel(self, call: int) -> None:
+        """Cancel a call, and say so once nothing of it is left."""
+        task = self._calls.get(call)
+        if task is None:
+            self._frames.post({"op": "cancelled", "id": call})
+        else:
+            task.add_done_callback(lambda _task: self._frames.post({"op": "cancelled", "id": call}))
+            task.cancel()
 
     async def _finish(self, call: int, work: Coroutine[Any, Any, Message]) -> None:
         """Send what became of a call. What cannot be said, outputs over the limit for one, is a failure of the call."""
@@ -71,22 +84,22 @@ class Dispatcher:
 
     async def _run(self, message: Message) -> Message:
         workflow = self._workflows[message["workflow_id"]]
-        start = start_from(message["start"])
+        start: StartNode = from_json(StartNode, message["start"])
         host = ChannelHost(
-            node_id=start.node_id,
-            sources=workflow.settings.sources,
-            draws=[Draw(**draw) for draw in message["draws"]],
+            role=workflow.node_type(start.node_id).role,
+            draws=from_json(tuple[Draw, ...], message["draws"]),
             ask=lambda what, args: self._ask(message["id"], what, args),
         )
+        parts = from_json(ContextParts, message["parts"])
         result = await run_guarded(Policy.REPLAY, workflow, start, parts, host)
-        return {"op": "done", "result": result_document(result)}
+        return {"op": "done", "result": to_json(NodeResult, result)}
 
-    async def _ask(self, call: int, what: str, args: Message) -> Any:
+    async def _ask(self, call: int, what: str, args: Mapping[str, Any]) -> Any:
         self._last_ask += 1
         ask = self._last_ask
         answer = self._asks[ask] = asyncio.get_running_loop().create_future()
         try:
-            await self._frames.send({"op": "ask", "id": call, "ask": ask, "what": what, "args": args})
+            await self._frames.send({"op": "ask", "id": call, "ask": ask, "what": what, "args": dict(args)})
             return await answer
         finally:
             del self._asks[ask]
@@ -97,6 +110,6 @@ class Dispatcher:
             return
         match message["value"]:
             case {"raised": raised}:
-                answer.set_exception(error_from(raised))
+                answer.set_exception(raised_from(raised))
             case {"returned": returned}:
                 answer.set_result(returned)

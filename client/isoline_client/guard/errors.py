@@ -27,7 +27,7 @@ class EffectDenied(NodeError):
 
 @dataclass(eq=False)
 class IsolationUnavailable(Exception):
-    """This host gives no isolation, and it was required."""
+    """No isolation on this host, and it was required."""
 
     reasons: tuple[str, ...]
 

@@ -39,6 +39,10 @@ class Frames:
         self._writer.write(encode(message))
         await self._writer.drain()
 
+    def post(self, message: Message) -> None:
+        """Send a small message without waiting for anything."""
+        self._writer.write(encode(message))
+
     async def receive(self) -> Message | None:
         """The next message; None when the other end is gone."""
         try:

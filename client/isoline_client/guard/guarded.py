@@ -5,18 +5,23 @@ from dataclasses import replace
 
 from isoline_client.guard.errors import EffectDenied
 from isoline_client.guard.policy import OUTSIDE, Policy, Scope, enter, within
-from isoline_client.workflow.context import (
+from isoline_client.workflow.actions import StartNode
+from isoline_client.workflow.context import ContextParts
+from isoline_client.workflow.definition import Role, Workflow
+from isoline_client.workflow.host import (
+    DispatchOutcome,
+    DispatchRequest,
     EffectOutcome,
     EffectRequest,
     EffectTicket,
-    Failed,
     Host,
+    InterruptRequest,
     LlmRequest,
     LlmResponse,
-    NodeResult,
 )
-from isoline_client.workflow.definition import Json, Role, Workflow
-from isoline_client.workflow.plan import StartNode
+from isoline_client.workflow.results import Failed, NodeResult
+from isoline_client.workflow.running import failure_of, run_node
+from isoline_client.workflow.values import Json
 
 
 def live_policy(role: Role) -> Policy:
@@ -24,19 +29,22 @@ def live_policy(role: Role) -> Policy:
     return Policy.PURE if role == "pure" else Policy.EFFECTS
 
 
-async def run_guarded(policy: Policy, workflow: Workflow, start: StartNode, parts: Parts, host: Host) -> NodeResult:
+async def run_guarded(
+    policy: Policy, workflow: Workflow, start: StartNode, parts: ContextParts, host: Host
+) -> NodeResult:
     """Run a node under ``policy``. If an effect was denied, the node has failed, whatever its handler made of the exception."""
     with enter(policy) as scope:
         result = await run_node(workflow, start, parts, OutsideHost(host, scope))
-    return _denied(result, scope.denied[0]) if scope.denied else result
+    return _failed(result, scope.denied[0]) if scope.denied else result
 
 
-def _denied(result: NodeResult, error: EffectDenied) -> NodeResult:
-    return replace(result, ending=Failed(error=error_object(error)), facts=())
+def _failed(result: NodeResult, error: EffectDenied) -> NodeResult:
+    """A failure keeps what happened, and loses what it wanted to write."""
+    return replace(result, outcome=Failed(error=failure_of(error)), variables=(), channels=(), memory=())
 
 
 class OutsideHost:
-    """A host that works outside of the node's policy: it appends to the log, it sends. What the node hands it to call stays inside."""
+    """A host that works outside of the node's policy: it appends to the log, it waits. What the node hands it to call stays inside."""
 
     def __init__(self, host: Host, scope: Scope) -> None:
         self._host = host
@@ -60,18 +68,24 @@ class OutsideHost:
         with within(OUTSIDE):
             return await self._host.effect(request, inside)
 
-    async def invoke(self, request: LlmRequest, key: str, repetition: int) -> LlmResponse:
-        with within(OUTSIDE):
-            return await self._host.invoke(request, key, repetition)
+    async def invoke(
+        self, request: LlmRequest, key: str, repetition: int, call: Callable[[], Awaitable[LlmResponse]]
+    ) -> LlmResponse:
+        async def inside() -> LlmResponse:
+            with within(self._scope):
+                return await call()
 
-    async def interrupt(self, key: str, kind: str, data: Json) -> Json:
         with within(OUTSIDE):
-            return await self._host.interrupt(key, kind, data)
+            return await self._host.invoke(request, key, repetition, inside)
 
-    async def tool(self, name: str, arguments: Mapping[str, Json], ticket: EffectTicket) -> Json:
+    async def interrupt(self, request: InterruptRequest) -> Mapping[str, Json]:
         with within(OUTSIDE):
-            return await self._host.tool(name, arguments, ticket)
+            return await self._host.interrupt(request)
 
-    async def dispatch(self, workflow_id: str, inputs: Mapping[str, Json], request_key: str) -> Json:
+    async def dispatch(self, request: DispatchRequest) -> DispatchOutcome:
         with within(OUTSIDE):
-            return await self._host.dispatch(workflow_id, inputs, request_key)
+            return await self._host.dispatch(request)
+
+    async def remaining_ms(self, delay_ms: int) -> int:
+        with within(OUTSIDE):
+            return await self._host.remaining_ms(delay_ms)

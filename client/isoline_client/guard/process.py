@@ -47,10 +47,10 @@ class WorkerProcess:
             process = await _spawn(theirs)
         frames = await Frames.over(ours)
         made = cls(frames=frames, isolation=IsolationReport(), pid=process.pid, _process=process, _scratch=scratch)
-        made._listening = asyncio.create_task(made._listen())  # noqa: SLF001 - its own
+        made._listening = asyncio.create_task(made._listen())
         try:
             async with asyncio.timeout(WORKER_START_TIMEOUT_S):
-                made.isolation = await made._greet(inside)  # noqa: SLF001 - its own
+                made.isolation = await made._greet(inside)
         except TimeoutError:
             await made.stop()
             raise WorkerDied(f"it was not ready within {WORKER_START_TIMEOUT_S:g} s") from None

@@ -5,26 +5,23 @@ process: a pure node has done nothing, so it may simply be run again.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from isoline_client.guard.codec import (
-    error_document,
-    llm_request_from,
-    plain,
-    result_from,
-)
+from isoline_client.guard.codec import from_json, to_json
 from isoline_client.guard.conversation import Conversation
-from isoline_client.guard.errors import IsolationUnavailable, WorkerDied, WorkerFailed
+from isoline_client.guard.errors import IsolationUnavailable, WorkerFailed
 from isoline_client.guard.frames import Message
 from isoline_client.guard.isolation import NOT_ISOLATED, IsolationReport
 from isoline_client.guard.policy import OUTSIDE, within
 from isoline_client.guard.process import WorkerProcess
-from isoline_client.limits import WORKER_STOP_TIMEOUT_S
-from isoline_client.workflow.context import Draw, Host, NodeResult
-from isoline_client.workflow.errors import InDoubt, NodeError, Park, Suspend
-from isoline_client.workflow.plan import StartNode
+from isoline_client.guard.raised import raised_document
+from isoline_client.workflow.actions import StartNode
+from isoline_client.workflow.context import ContextParts
+from isoline_client.workflow.errors import Interruption, NodeError
+from isoline_client.workflow.host import Host, InterruptRequest, LlmRequest, LlmResponse
+from isoline_client.workflow.results import Draw, NodeResult
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,7 +30,7 @@ class NodeRun:
 
     workflow_id: str
     start: StartNode
-    parts: Any
+    parts: ContextParts
     draws: Sequence[Draw] = ()
 
 
@@ -70,17 +67,20 @@ class ReplayWorker:
         Cancelling this cancels the node. What ``host`` raises, other than what ends an execution, ends the node and is raised here.
         """
         conversation = await self._running()
-        message = {
-            "op": "run",
-            "workflow_id": run.workflow_id,
-            "start": plain(run.start),
-            "parts": plain(run.parts),
-            "draws": [plain(draw) for draw in run.draws],
-        }
-        answer = await conversation.call(message, lambda what, args: _answer(host, what, args))
+        answer = await conversation.call(
+            {
+                "op": "run",
+                "workflow_id": run.workflow_id,
+                "start": to_json(StartNode, run.start),
+                "parts": to_json(ContextParts, run.parts),
+                "draws": to_json(tuple[Draw, ...], run.draws),
+            },
+            lambda what, args: _answer(host, what, args),
+        )
         if answer["op"] == "failed":
             raise WorkerFailed(answer["why"])
-        return result_from(answer["result"])
+        result: NodeResult = from_json(NodeResult, answer["result"])
+        return result
 
     async def _running(self) -> Conversation:
         async with self._starting:
@@ -112,19 +112,27 @@ async def _answer(host: Host, what: str, args: Message) -> Message:
     try:
         with within(OUTSIDE):
             return {"returned": await _asked(host, what, args)}
-    except (NodeError, Suspend, Park, InDoubt) as error:
-        return {"raised": error_document(error)}
+    except (NodeError, Interruption) as error:
+        return {"raised": raised_document(error)}
 
 
 async def _asked(host: Host, what: str, args: Message) -> Any:
     match what:
         case "invoke":
-            request = llm_request_from(args["request"])
-            return plain(await host.invoke(request, args["key"], args["repetition"]))
+            request = from_json(LlmRequest, args["request"])
+            response = await host.invoke(request, args["key"], args["repetition"], _no_model)
+            return to_json(LlmResponse, response)
         case "interrupt":
-            return await host.interrupt(args["key"], args["kind"], args["data"])
+            return dict(await host.interrupt(from_json(InterruptRequest, args)))
+        case "remaining_ms":
+            return await host.remaining_ms(args["delay_ms"])
         case _:
             raise WorkerFailed(f"a node asked for {what}, which nobody answers")
+
+
+async def _no_model() -> LlmResponse:
+    """A replay asks no model: its host serves what is recorded, or raises."""
+    raise NodeError("replay_source_missing", "the source run has no recorded answer of the model", retryable=False)
 
 
 class WorkerPool:

@@ -1,4 +1,4 @@
-"""Everything else that goes over a network: Python's sockets, name resolution, and the standard library's clients without a seam of their own."""
+"""Everything else that goes over a network: Python's sockets, name resolution, and standard clients without a seam of their own."""
 
 from typing import Final
 
