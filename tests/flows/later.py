@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from flows.shop import FACTS, ORDER
+from flows.shop import FACTS, ORDER, POEM, bard, poem_request
 from isoline_client.workflow.context import Context
 from isoline_client.workflow.definition import NodeType, Workflow
 
@@ -19,6 +19,15 @@ async def undeclared(ctx: Context, _inputs: Mapping[str, Any]) -> dict[str, Any]
     return {"tea": await ctx.draw("x-tea", lambda: "green")}
 
 
+async def picky(ctx: Context, inputs: Mapping[str, Any]) -> dict[str, Any]:
+    """Takes no answer of the model's any more."""
+
+    def never(_content: Any) -> None:
+        raise ValueError("too short")
+
+    return {"poem": (await ctx.llm(poem_request(inputs), envelope=never)).content}
+
+
 def _with(workflow: Workflow, **handlers: Any) -> Workflow:
     types = {
         type_id: NodeType(type_id, kind.role, handlers.get(type_id.removeprefix("shop."), kind.handler))
@@ -31,7 +40,8 @@ def _with(workflow: Workflow, **handlers: Any) -> Workflow:
         edges=workflow.edges,
         settings=workflow.settings,
         types=types,
+        models={"bard": bard},
     )
 
 
-WORKFLOWS = [_with(FACTS, remember=remember), _with(ORDER, basket=undeclared)]
+WORKFLOWS = [_with(FACTS, remember=remember), _with(ORDER, basket=undeclared), _with(POEM, poem=picky)]

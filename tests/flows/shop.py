@@ -94,13 +94,16 @@ async def side_by_side(ctx: Context, _inputs: Mapping[str, Any]) -> dict[str, An
     return {"parts": await ctx.gather(*(part(number) for number in range(8)))}
 
 
-async def poem(ctx: Context, inputs: Mapping[str, Any]) -> dict[str, Any]:
-    request = LlmRequest(
+def poem_request(inputs: Mapping[str, Any]) -> LlmRequest:
+    return LlmRequest(
         provider="bard",
         model="bard-1",
         messages=[{"role": "user", "content": f"{inputs['url']} a poem on {inputs.get('on', 'tea')}"}],
     )
-    return {"poem": (await ctx.llm(request)).content}
+
+
+async def poem(ctx: Context, inputs: Mapping[str, Any]) -> dict[str, Any]:
+    return {"poem": (await ctx.llm(poem_request(inputs))).content}
 
 
 async def bard(request: LlmRequest) -> LlmResponse:
@@ -164,9 +167,7 @@ URL = {"url": RunInput("url")}
 
 def chain(workflow_id: str, *nodes: NodeSpec, settings: Settings = Settings(), more: tuple[Edge, ...] = ()) -> Workflow:  # noqa: B008
     """Nodes one behind the other."""
-    edges = tuple(
-        Edge(id=f"{a.id}-{b.id}", source=a.id, target=b.id) for a, b in pairwise(nodes)
-    )
+    edges = tuple(Edge(id=f"{a.id}-{b.id}", source=a.id, target=b.id) for a, b in pairwise(nodes))
     return Workflow(
         workflow_id=workflow_id,
         version=1,

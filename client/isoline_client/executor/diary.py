@@ -18,6 +18,8 @@ class Diary:
     run_started_at: datetime | None = None
     started_at: dict[str, datetime] = field(default_factory=dict)
     """``node.started`` of the execution that is open."""
+    visits: dict[str, int] = field(default_factory=dict)
+    """The visit that was last begun."""
     retried_at: dict[str, datetime] = field(default_factory=dict)
     facts: dict[str, int] = field(default_factory=dict)
     """Facts that the log holds of the execution that is open."""
@@ -31,6 +33,7 @@ class Diary:
                 self.run_started_at = recorded_at
             case "node.started":
                 self.started_at[node_id] = recorded_at
+                self.visits[node_id] = int(payload.get("x-isoline-visit", 1))
                 self.facts.pop(node_id, None)
             case "node.retried":
                 self.retried_at[node_id] = recorded_at

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Final, Protocol
 
 from isoline_client.client import Client
-from isoline_client.errors import RequestIdReused, RunTerminal, SeqConflict
+from isoline_client.errors import ReplayDivergedAtRefusal, RequestIdReused, RunTerminal, SeqConflict
 from isoline_client.events import NewEvent
 from isoline_client.execution import ExecutionClient
 from isoline_client.executor.leases import Held
@@ -87,6 +87,8 @@ class Driver:
             await story.journal.flush()
         except RunTerminal:
             rest = Rest(why="ended")
+        except ReplayDivergedAtRefusal:
+            rest = Rest(why="ended where only one of replay and source has a refusal")
         finally:
             await story.journal.close()
         return replace(rest, seen_head_seq=story.journal.next_seq - 1)

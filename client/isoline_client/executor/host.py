@@ -36,8 +36,8 @@ class Standing:
 
     started_at: datetime | None
     """When its ``node.started`` was recorded; None: only now."""
-    resumed: bool
-    """It began before, under this executor or another."""
+    begun_before: bool
+    """The visit began before: under another executor, cut off by a pause, or as an attempt that failed."""
     resolution: Callable[[str], Mapping[str, Json] | None]
     """The payload of ``interrupt.resolved`` for a key of this visit."""
     is_requested: Callable[[str], bool]
@@ -88,7 +88,7 @@ class LiveHost:
         self, request: LlmRequest, key: str, repetition: int, call: Callable[[], Awaitable[LlmResponse]]
     ) -> LlmResponse:
         del request
-        found = await self._asking(self._recorded(key, repetition)) if self.standing.resumed else None
+        found = await self._asking(self._recorded(key, repetition)) if self.standing.begun_before else None
         if found is None:
             await self._asking(self.durable())
             found = await self._asking(self._record(key, repetition, await call()))

@@ -63,12 +63,13 @@ class Living:
         if left_ms == 0:
             await story.put(action_events(TIMED_OUT))
             return None
+        begun_before = story.diary.visits.get(start.node_id) == start.visit
         if not resumed:
             wait_ms = self._backoff_ms(story, start)
             if wait_ms:
                 return Rest(why="backing off", wake_in_ms=_sooner(wait_ms, left_ms))
             await story.put(start_events(start))
-        host = await self._host(story, start, resumed=resumed)
+        host = await self._host(story, start, begun_before=begun_before)
         result = await self._run(story, start, host, left_ms)
         await host.effects.settle()
         if host.broken is not None:
@@ -97,13 +98,13 @@ class Living:
         retried_at = story.diary.retried_at.get(start.node_id)
         return 0 if retried_at is None or not start.attempt else remaining_ms(retried_at, start.delay_ms)
 
-    async def _host(self, story: Story, start: StartNode, *, resumed: bool) -> LiveHost:
+    async def _host(self, story: Story, start: StartNode, *, begun_before: bool) -> LiveHost:
         standing = Standing(
             started_at=story.diary.started_at.get(start.node_id),
-            resumed=resumed,
+            begun_before=begun_before,
             resolution=partial(story.progress.resolution, start.node_id, start.visit),
             is_requested=partial(story.progress.is_requested, start.node_id, start.visit),
-            drawn=await self._drawn(start) if resumed or start.attempt else {},
+            drawn=await self._drawn(start) if begun_before else {},
         )
         return LiveHost(
             client=self.client,

@@ -1,0 +1,138 @@
+"""What people do to a run that is being executed: pause, resume, cancel. A node under way is cut off or let end, a request never is."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from isoline_client import Run
+from isoline_client.executor import serving
+from isoline_client.executor.recorded import CANCEL_REQUESTED
+from isoline_client.executor.settings import Settings
+from support.counting import Counting
+from support.executing import SHOP, Floor, answer, find, log, say, types
+from support.waiting import eventually
+
+
+@asynccontextmanager
+async def executing(eu: Floor) -> AsyncIterator[None]:
+    """An executor in this process for as long as the block."""
+    settings = Settings(owner="tests", region="eu", poll_ms=20)
+    async with serving.executor(eu.client, SHOP, settings) as running:
+        task = asyncio.create_task(running.run())
+        try:
+            yield
+        finally:
+            running.drain()
+            await task
+
+
+async def until(run: Run, kind: str, node_id: str = "") -> None:
+    async def found() -> bool:
+        return bool(await find(run, kind, node_id))
+
+    await eventually(found, what=f"{kind} {node_id}")
+
+
+async def test_a_cancel_cuts_off_the_node_under_way(eu: Floor, outside: Counting) -> None:
+    async with executing(eu):
+        run = await eu.client.start_run("endless", {"url": outside.url}, home_region="eu")
+        await until(run, "node.started", "endless")
+        await say(run, CANCEL_REQUESTED, {"reason": "enough"})
+        await until(run, "run.cancelled")
+    assert (await types(run))[-3:] == ["example.cancel-requested", "node.cancelled endless", "run.cancelled"]
+
+
+async def test_an_immediate_pause_leaves_no_terminal_of_the_node(eu: Floor, outside: Counting) -> None:
+    run = await eu.client.start_run("endless", {"url": outside.url}, home_region="eu")
+    async with executing(eu):
+        await until(run, "node.started", "endless")
+        await say(run, "run.paused", {"drainPolicy": "immediate"})
+    assert (await types(run))[-1] == "run.paused"
+    await say(run, "run.resumed")
+    async with executing(eu):
+
+        async def begun_again() -> bool:
+            return len(await find(run, "node.started", "endless")) == 2
+
+        await eventually(begun_again, what="a fresh start of the node")
+        await say(run, CANCEL_REQUESTED)
+        await until(run, "run.cancelled")
+    assert [event.payload["attempt"] for event in await find(run, "node.started", "endless")] == [0, 0]
+
+
+async def test_a_pause_lets_the_node_under_way_end(eu: Floor, outside: Counting) -> None:
+    outside.hold()
+    async with executing(eu):
+        run = await eu.client.start_run("order", {"url": outside.url}, home_region="eu")
+        await asyncio.to_thread(outside.wait_for, 1)
+        await say(run, "run.paused", {"drainPolicy": "drain-current-node"})
+        outside.release()
+        await until(run, "node.completed", "charge")
+    assert (await types(run))[-2:] == ["run.paused", "node.completed charge"]
+    await say(run, "run.resumed")
+    await eu.work()
+    assert (await log(run))[-1].type == "run.completed"
+    assert outside.count == 1
+
+
+async def test_a_request_under_way_is_waited_for_by_a_cancel(eu: Floor, outside: Counting) -> None:
+    """Its outcome is recorded, so nothing is in doubt."""
+    outside.hold()
+    async with executing(eu):
+        run = await eu.client.start_run("order", {"url": outside.url}, home_region="eu")
+        await asyncio.to_thread(outside.wait_for, 1)
+        await say(run, CANCEL_REQUESTED)
+        outside.release()
+        await until(run, "run.cancelled")
+    (effect,) = await eu.effects(run)
+    assert effect.state == "completed"
+    assert not await find(run, "node.completed", "charge") or outside.count == 1
+
+
+async def test_an_immediate_pause_does_not_send_it_twice(eu: Floor, outside: Counting) -> None:
+    """The cut node begins anew and finds the outcome of what it had sent."""
+    outside.hold()
+    async with executing(eu):
+        run = await eu.client.start_run("order", {"url": outside.url}, home_region="eu")
+        await asyncio.to_thread(outside.wait_for, 1)
+        await say(run, "run.paused", {"drainPolicy": "immediate"})
+        outside.release()
+
+        async def recorded() -> bool:
+            return [effect.state for effect in await eu.effects(run)] == ["completed"]
+
+        await eventually(recorded, what="the outcome")
+    await say(run, "run.resumed")
+    await eu.work()
+    assert (await log(run))[-1].type == "run.completed"
+    assert outside.count == 1
+
+
+async def test_whoever_answers_wakes_the_run(eu: Floor, outside: Counting) -> None:
+    async with executing(eu):
+        run = await eu.client.start_run("approval", {"url": outside.url}, home_region="eu")
+        await until(run, "node.suspended")
+        await answer(run, "ask", True)
+        await until(run, "run.completed")
+
+
+async def test_a_lost_answer_leaves_the_effect_in_doubt(eu: Floor, outside: Counting) -> None:
+    """The executor lives; only the answer was lost. Nobody can know, so nobody sends it again."""
+    outside.hang_up("/charge")
+    run = await eu.run("order", {"url": outside.url})
+    (effect,) = await eu.effects(run)
+    assert effect.state == "in_doubt"
+    assert outside.count == 1
+    assert (await types(run))[-1] == "node.started charge"
+    outside.hang_up("/charge", on=False)
+    await eu.client.execution().resolve_effect(run.run_id, effect.effect_id, to="failed", resolved_by="ada")
+    await eu.work()
+    assert [hit.key for hit in outside.hits] == [effect.effect_id] * 2
+    assert (await log(run))[-1].type == "run.completed"
+
+
+async def test_a_gateway_that_got_no_answer_knows_nothing(eu: Floor, outside: Counting) -> None:
+    outside.answer("/fragile", (504, {}), (200, {}))
+    run = await eu.run("retry", {"url": outside.url})
+    (effect,) = await eu.effects(run)
+    assert (effect.state, outside.count) == ("in_doubt", 1)

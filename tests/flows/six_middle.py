@@ -1,0 +1,5 @@
+"""Another step in the middle."""
+
+from flows.six import six
+
+WORKFLOWS = six(("s1", 1), ("s2", 2), ("s3", 3), ("new", 9), ("s4", 4), ("s5", 5), ("s6", 6))
