@@ -17,7 +17,7 @@ from isoline_server import codec
 from isoline_server.domain.canonical import JsonObject
 from isoline_server.domain.codemap import Codemap
 from isoline_server.domain.errors import Damaged, InvalidField, Untranslatable
-from isoline_server.domain.ids import Tenant
+from isoline_server.domain.ids import Tenant, event_id_text
 from isoline_server.domain.imported import TakenEvent
 from isoline_server.domain.legacy import LegacyEvent, check_document, legacy_owner, parse_document, project, translate
 from isoline_server.domain.payload import parse_payload
@@ -103,7 +103,9 @@ class Era2:
     def _translated_append(self, appended: pb.Event, seq: int) -> bytes:
         content = appended.content
         payload = parse_payload(content.payload)
-        content.type = project(self._codemap, content.type, payload, event_id=appended.stamp.event_id.hex(), seq=seq)
+        content.type = project(
+            self._codemap, content.type, payload, event_id=event_id_text(appended.stamp.event_id), seq=seq
+        )
         return appended.SerializeToString(deterministic=True)
 
 

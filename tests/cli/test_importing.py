@@ -36,6 +36,7 @@ def test_the_seed_log_becomes_a_run_that_reads_as_v2(isoline, file):
     assert [(line["type"], line["digest"]) for line in lines] == [(each["type"], each["digest"]) for each in expected]
     assert lines[0]["payload"]["owner"] == LEGACY_OWNER
     assert lines[0]["stamp"]["eventId"] == "era2-seed-event-0"
+    assert "agent.tool-called" in isoline("read", run_id).out
     assert isoline("verify", run_id, "--regions", "eu").code == 0
     fork = isoline("fork", run_id, "--from", "2").out.strip()
     assert isoline("read", fork, "--json").lines == lines[:2]

@@ -389,6 +389,12 @@ async def test_era2_an_import_begins_with_its_header(pair, messages, field):
     assert (await refused(call)).field == field
 
 
+@pytest.mark.parametrize("documents", [v1_log(*[TOOL] * 1_001), v1_log(*[("example.x", {"t": "x" * 1_000_000})] * 5)])
+async def test_era2_a_message_of_an_import_has_the_bounds_of_an_append(two, documents):
+    refusal = await refused(import_into(two["eu"], documents, batch=2_000))
+    assert (refusal.reason, refusal.field) == ("PAYLOAD_TOO_LARGE", "events")
+
+
 # -- one seat --------------------------------------------------------------------------------------------------------------------------
 
 

@@ -135,6 +135,9 @@ async def import_batches(
         documents = request.events.documents
         if len(documents) > limits.APPEND_EVENTS_MAX:
             raise TooLarge("events", len(documents), limits.APPEND_EVENTS_MAX, "events")
+        size = sum(len(document) for document in documents)
+        if size > limits.APPEND_BYTES_MAX:
+            raise TooLarge("events", size, limits.APPEND_BYTES_MAX, "bytes")
         yield documents
 
 

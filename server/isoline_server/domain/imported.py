@@ -4,18 +4,14 @@ Pure: the same documents give the same chain, in whatever batches they come. Not
 """
 
 from dataclasses import dataclass, field
-from typing import Final
 
-from isoline_server.domain import chain
+from isoline_server.domain import chain, limits
 from isoline_server.domain.append import gap_seqs
 from isoline_server.domain.canonical import JsonObject
 from isoline_server.domain.errors import Untranslatable
 from isoline_server.domain.event import TERMINAL_TYPES, EventContent
 from isoline_server.domain.ids import Region, Tenant
 from isoline_server.domain.run import ERA_V1, Head
-
-UNTRANSLATABLE_TOLD_MAX: Final = 20
-"""Untranslatable events that an answer tells one by one; more of them are the same few types again."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,7 +59,7 @@ class ImportedLog:
             self.untranslatable_events += 1
             if self.untranslatable_seq is None:
                 self.untranslatable_seq = seq
-            if len(self.untranslatable) < UNTRANSLATABLE_TOLD_MAX:
+            if len(self.untranslatable) < limits.UNTRANSLATABLE_TOLD_MAX:
                 self.untranslatable.append(event.refusal)
         contents = [] if event.content is None else [event.content]
         memory_gap_seq, summary_gap_seq = gap_seqs(head, contents)

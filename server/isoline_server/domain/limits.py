@@ -129,3 +129,6 @@ REPLAY_LOOK_AHEAD_BYTES: Final = 4 * 1024 * 1024
 
 REPLAY_ALIGNMENTS_MAX: Final = 128
 """Comparisons one server keeps. A forgotten one is made again from the logs at the next append."""
+
+UNTRANSLATABLE_TOLD_MAX: Final = 20
+"""Events without a v2 form that the answer of an import tells one by one: more of them are the same few types again."""
