@@ -87,7 +87,9 @@ def inside(context: Context, inputs: Mapping[str, Any]) -> dict[str, Any]:
         "descriptors": sorted(os.readlink(f"/proc/self/fd/{each}") for each in _open_descriptors()),
         "environment": sorted(os.environ),
         "thread": _left[0],
-        "interfaces": sorted(os.listdir("/proc/self/net/dev_snmp6")) if os.path.exists("/proc/self/net/dev_snmp6") else [],
+        "interfaces": sorted(os.listdir("/proc/self/net/dev_snmp6"))
+        if os.path.exists("/proc/self/net/dev_snmp6")
+        else [],
         "parent": os.getppid(),
     }
 
@@ -106,7 +108,8 @@ WORKFLOWS = [
         nodes=tuple(NodeSpec(id=name, type_id=f"test.{name}") for name in HANDLERS),
         settings=Settings(sources=("random", "id")),
         types={
-            f"test.{name}": NodeType(f"test.{name}", ROLES.get(name, "pure"), handler) for name, handler in HANDLERS.items()
+            f"test.{name}": NodeType(f"test.{name}", ROLES.get(name, "pure"), handler)
+            for name, handler in HANDLERS.items()
         },
     )
 ]

@@ -46,7 +46,7 @@ requires_unshare = pytest.mark.skipif(shutil.which("unshare") is None, reason="u
 def test_everything_holds_here():
     report, _ = shut_in()
 
-    assert report == IsolationReport(netns=True, landlock=True, socket_filter=True)
+    assert report == IsolationReport(netns=True, landlock=True, call_filter=True)
 
 
 @requires_isolation
@@ -71,7 +71,7 @@ def test_the_ids_stay_what_they_were():
 
 @requires_isolation
 @pytest.mark.parametrize(
-    ("fence", "held"), [("namespaces", "netns"), ("landlock", "landlock"), ("socket_filter", "socket_filter")]
+    ("fence", "held"), [("namespaces", "netns"), ("landlock", "landlock"), ("call_filter", "call_filter")]
 )
 def test_a_fence_that_is_off_is_found_out(fence, held):
     report, _ = shut_in(**{fence: False})
@@ -101,6 +101,10 @@ WRITE = "Path(folder).joinpath('x').write_text('x')"
 SCRATCH = "print(scratch.joinpath('x').write_text('x'))"
 NULL = "print(Path('/dev/null').write_text('x'))"
 RING = "import ctypes; print(ctypes.CDLL(None, use_errno=True).syscall(425, 1, ctypes.create_string_buffer(120)), ctypes.get_errno())"
+MODE = "Path(folder).chmod(0o777)"
+OWNER = "import os; os.chown(folder, 1, 1)"
+TIMES = "import os; os.utime(folder)"
+ATTRIBUTE = "import os; os.setxattr(folder, 'user.a', b'')"
 SIGNAL = "import os, signal; os.kill(os.getppid(), 0)"
 
 
@@ -120,6 +124,10 @@ def outcome(code: str) -> str:
         pytest.param(VSOCK, "EACCES", id="vsock"),
         pytest.param(RING, "-1 13", id="io-uring"),
         pytest.param(WRITE, "EACCES", id="write-outside"),
+        pytest.param(MODE, "EACCES", id="mode"),
+        pytest.param(OWNER, "EACCES", id="owner"),
+        pytest.param(TIMES, "EACCES", id="times"),
+        pytest.param(ATTRIBUTE, "EACCES", id="attribute"),
         pytest.param(SIGNAL, "EPERM", id="signal-to-the-executor"),
         pytest.param(PAIR, "b'x'", id="socket-pair-works"),
         pytest.param(SCRATCH, "1", id="scratch-works"),

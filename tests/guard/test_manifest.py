@@ -12,7 +12,7 @@ from isoline_client.guard.manifest import Build, manifest, this_build
 from isoline_client.guard.seams.seam import REGISTRY, Registry, Seam, always
 
 KINDS = {"http", "smtp", "queue", "storage", "provider-sdk", "webhook-fanout", "other"}
-ISOLATED = IsolationReport(netns=True, landlock=True, socket_filter=True)
+ISOLATED = IsolationReport(netns=True, landlock=True, call_filter=True)
 BARE = IsolationReport(reasons=("network namespace: Operation not permitted",))
 SOURCES = Path(seams.__file__).parent.parent
 

@@ -158,7 +158,9 @@ async def test_a_node_finds_nothing_of_the_executor(worker, monkeypatch):
     kinds = {each.partition(":")[0] for each in found["descriptors"]}
     assert kinds <= {"/dev/null", "pipe", "socket", "anon_inode"}
     assert len([each for each in found["descriptors"] if each.startswith("pipe")]) == 1  # its standard error
-    assert len([each for each in found["descriptors"] if each.startswith("socket")]) == 3  # its channel, and asyncio's own pair
+    assert (
+        len([each for each in found["descriptors"] if each.startswith("socket")]) == 3
+    )  # its channel, and asyncio's own pair
     assert "ISOLINE_API_KEY" not in found["environment"]
     assert found["parent"] == os.getpid()
     assert set(found["interfaces"]) <= {"lo"}
@@ -244,8 +246,13 @@ async def test_a_worker_that_hears_no_cancellation_is_killed(doomed):
     with pytest.raises(asyncio.CancelledError):
         await running
     await eventually(lambda: gone(first))
+    await eventually(lambda: ended(doomed))
 
     assert outputs(await doomed.run_node(node("draw"), Answers()))["pid"] != first
+
+
+async def ended(worker: ReplayWorker) -> bool:
+    return worker._conversation.ended
 
 
 async def gone(pid: int) -> bool:
@@ -295,7 +302,7 @@ async def test_what_holds_it_in_is_told(worker):
 
 
 @requires_isolation
-@pytest.mark.parametrize("fence", ["namespaces", "landlock", "socket_filter"])
+@pytest.mark.parametrize("fence", ["namespaces", "landlock", "call_filter"])
 async def test_isolation_that_is_required_and_not_there_is_refused(fence, switches):
     switches.fences = replace_fence(switches.fences, fence)
     worker = ReplayWorker(modules=MODULES, require_isolation=True)

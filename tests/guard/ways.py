@@ -296,7 +296,7 @@ def libpq(world: World) -> None:
 
 
 @way(seams=False, hooks=False)
-def libpq_unix_socket(world: World) -> None:
+def c_unix_socket(world: World) -> None:
     connected = _c_socket(int(socket.AF_UNIX), int(socket.SOCK_STREAM), 0)
     address = socket.AF_UNIX.to_bytes(2, sys.byteorder) + world.unix.encode() + b"\0"
     _c_connect(connected, address, len(address))

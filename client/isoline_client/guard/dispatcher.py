@@ -18,9 +18,9 @@ from isoline_client.guard.guarded import run_guarded
 from isoline_client.guard.policy import OUTSIDE, Policy
 from isoline_client.guard.raised import raised_from
 from isoline_client.workflow.actions import StartNode
+from isoline_client.workflow.authoring import load_workflows
 from isoline_client.workflow.context import ContextParts
 from isoline_client.workflow.definition import Workflow
-from isoline_client.workflow.authoring import load_workflows
 from isoline_client.workflow.results import Draw, NodeResult
 
 

@@ -1,6 +1,6 @@
 """Layer (c): shutting this process in, finding out whether that holds, and asking a host beforehand whether it would.
 
-Namespaces take the network away, Landlock the writing of files, a filter of system calls the sockets that no namespace holds. Each is tried
+Namespaces take the network away, Landlock the writing of files, a filter of system calls what neither of them holds. Each is tried
 by itself; what a host refuses is said, never passed over.
 """
 
@@ -36,13 +36,13 @@ class IsolationReport:
 
     netns: bool = False
     landlock: bool = False
-    socket_filter: bool = False
+    call_filter: bool = False
     reasons: tuple[str, ...] = ()
 
     @property
     def complete(self) -> bool:
         """Whether nothing can leave, by whatever library."""
-        return self.netns and self.landlock and self.socket_filter
+        return self.netns and self.landlock and self.call_filter
 
     def document(self) -> dict[str, Any]:
         """For JSON."""
@@ -77,13 +77,13 @@ def shut_in(scratch: Path, *, listening_port: int, fences: Fences | None = None)
     else:
         reasons.append("Landlock: switched off")
     landlock = _cannot_write(scratch.parent)
-    if wanted.socket_filter:
+    if wanted.call_filter:
         # Without a namespace no family is harmless; then the filter alone keeps the network away from sockets made from here on.
-        _try("socket filter", lambda: kernel.allow_sockets_only_of(_INTERNET if netns else ()), reasons)
+        _try("call filter", lambda: kernel.filter_calls(_INTERNET if netns else ()), reasons)
     else:
-        reasons.append("socket filter: switched off")
+        reasons.append("call filter: switched off")
     return IsolationReport(
-        netns=netns, landlock=landlock, socket_filter=_makes_no_foreign_socket(), reasons=tuple(reasons)
+        netns=netns, landlock=landlock, call_filter=_makes_no_foreign_socket(), reasons=tuple(reasons)
     )
 
 

@@ -88,10 +88,17 @@ def _add_rule(rules: int, path: Path, rights: int) -> None:
         os.close(beneath)
 
 
-# A filter of system calls. A network namespace does not hold Unix sockets with a path, nor sockets of a virtual machine's host.
+# A filter of system calls, for what the others do not hold: Unix sockets with a path, sockets of a virtual machine's host, modes of files.
 
-_ARCHITECTURES: Final = {"x86_64": (0xC000003E, 41, 53), "aarch64": (0xC00000B7, 198, 199)}
-"""By machine: what the kernel calls it, and the numbers of ``socket`` and ``socketpair``."""
+_ARCHITECTURES: Final = {
+    "x86_64": (0xC000003E, 41, 53, (90, 91, 92, 93, 94, 132, 188, 189, 190, 197, 198, 199, 235, 260, 261, 268, 280)),
+    "aarch64": (0xC00000B7, 198, 199, (5, 6, 7, 14, 15, 16, 52, 53, 54, 55, 88)),
+}
+"""By machine: what the kernel calls it; ``socket``; ``socketpair``; and what changes a file's mode, owner, times or extended attributes, which
+Landlock lets pass: chmod, chown, utime, setxattr, removexattr, and their variants."""
+
+_NEWER_CHANGES: Final = (452, 463, 466)
+"""fchmodat2, setxattrat and removexattrat have the same number everywhere."""
 
 _IO_URING_SETUP: Final = 425
 _FOREIGN_NUMBERS: Final = 0x40000000  # x32 calls have this bit
@@ -103,17 +110,20 @@ _ALLOW: Final = 0x7FFF0000
 _DENY: Final = 0x00050000 | errno.EACCES
 
 
-def allow_sockets_only_of(families: Sequence[int]) -> None:
-    """Refuse with ``EACCES`` to make a socket of any other family, a pair of datagram sockets (they can be pointed elsewhere), and io_uring."""
+def filter_calls(families: Sequence[int]) -> None:
+    """Refuse with ``EACCES``: sockets of any other family, pairs of datagram sockets (they can be pointed elsewhere), changes of what files are
+    besides their content, and io_uring, which would pass by this filter."""
     if platform.machine() not in _ARCHITECTURES or sys.byteorder != "little":
-        raise OSError(errno.ENOSYS, f"no socket filter for {platform.machine()}")
-    program = ctypes.create_string_buffer(b"".join(_socket_filter(*_ARCHITECTURES[platform.machine()], families)))
+        raise OSError(errno.ENOSYS, f"no filter for {platform.machine()}")
+    program = ctypes.create_string_buffer(b"".join(_program(*_ARCHITECTURES[platform.machine()], families)))
     length = (len(program) - 1) // 8
     header = ctypes.create_string_buffer(struct.pack("@HP", length, ctypes.addressof(program)))
     _check("seccomp", _libc().prctl(_PR_SET_SECCOMP, _SECCOMP_MODE_FILTER, header, 0, 0))
 
 
-def _socket_filter(architecture: int, socket_number: int, pair_number: int, families: Sequence[int]) -> list[bytes]:
+def _program(
+    architecture: int, socket_number: int, pair_number: int, changes: Sequence[int], families: Sequence[int]
+) -> list[bytes]:
     """The filter, in the instructions of the Berkeley packet filter. A jump counts the instructions it leaves out."""
     allow, deny = _code(_RETURN, _ALLOW), _code(_RETURN, _DENY)
     of_families = [
@@ -134,9 +144,13 @@ def _socket_filter(architecture: int, socket_number: int, pair_number: int, fami
         _code(_IF_EQUAL, architecture, 1, 0),
         deny,
         _code(_LOAD, _NUMBER),
-        _code(_IF_AT_LEAST, _FOREIGN_NUMBERS, 1, 0),
-        _code(_IF_EQUAL, _IO_URING_SETUP, 0, 1),
+        _code(_IF_AT_LEAST, _FOREIGN_NUMBERS, 0, 1),
         deny,
+        *(
+            part
+            for each in (_IO_URING_SETUP, *changes, *_NEWER_CHANGES)
+            for part in (_code(_IF_EQUAL, each, 0, 1), deny)
+        ),
         _code(_IF_EQUAL, pair_number, 0, len(of_pairs)),
         *of_pairs,
         _code(_IF_EQUAL, socket_number, 0, len(of_families)),

@@ -10,7 +10,7 @@ class Fences:
 
     namespaces: bool = True
     landlock: bool = True
-    socket_filter: bool = True
+    call_filter: bool = True
 
 
 @dataclass(slots=True)
