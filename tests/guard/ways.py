@@ -3,6 +3,8 @@
 A way gets where the outside is and what was opened before; it may raise whatever it likes. ``outside.reached`` alone tells whether it got out.
 """
 
+# ruff: noqa: PTH - the ways are what people write, old and new
+
 import _thread
 import asyncio
 import concurrent.futures
@@ -348,12 +350,12 @@ def socket_from_before(world: World) -> None:
     world.opened["socket_from_before"].sendall(b"GET / HTTP/1.1\r\n\r\n")
 
 
-@way(seams=True, hooks=True, opens=lambda world: _warm_session(world))
+@way(seams=True, hooks=True, opens=lambda world: _warm_session(world))  # noqa: PLW0108 - defined below
 def requests_session_from_before(world: World) -> None:
     world.opened["requests_session_from_before"].get(world.url, timeout=SHORT_S)
 
 
-@way(seams=True, hooks=False, opens=lambda world: _warm_client(world))
+@way(seams=True, hooks=False, opens=lambda world: _warm_client(world))  # noqa: PLW0108 - defined below
 def httpx_client_from_before(world: World) -> None:
     world.opened["httpx_client_from_before"].get(world.url)
 
