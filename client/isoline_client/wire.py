@@ -135,9 +135,7 @@ def appended(message: log_pb.AppendResponse, count: int) -> values.Appended:
     last = position(message.last)
     if last.seq - message.first_seq + 1 < count:
         text = str(message.first_seq + count - 1)
-        raise VerificationFailed(
-            seq=last.seq, what="fewer events than were sent", expected=text, actual=str(last.seq)
-        )
+        raise VerificationFailed(seq=last.seq, what="fewer events than were sent", expected=text, actual=str(last.seq))
     return values.Appended(message.first_seq, last, message.repeated)
 
 
