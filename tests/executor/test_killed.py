@@ -15,7 +15,7 @@ from isoline.v1 import execution_service_pb2 as pb
 from isoline_client import Run
 from isoline_server.bootstrap import RegionServer
 from support.counting import Counting
-from support.executing import SHOP, Floor, find, log
+from support.executing import SHOP, Floor, find, log, types
 from support.executors import ExecutorProcess
 from support.gate import Gate, Stop
 from support.waiting import eventually
@@ -178,6 +178,22 @@ async def test_killed_when_the_outcome_had_landed_unheard(eu: Floor, gate: Gate,
     await take_over(eu, run)
     assert outside.count == 1
     assert len(await find(run, "node.completed", "charge")) == 1
+
+
+@pytest.mark.parametrize("where", ["before", "behind"])
+async def test_killed_during_a_replay(eu: Floor, gate: Gate, where: Any) -> None:
+    """In the middle of its log; the next goes on there, and it becomes what it would have been."""
+    run = await eu.run("long")
+    stop = gate.stop("Append", where=where, matches=lambda request: request.expected_seq > 100)
+    fork = await run.fork(mode="replay", home_region="eu")
+    with executor(gate.address) as first:
+        await reached(stop, first)
+        await asyncio.to_thread(first.kill)
+    gate.lift(stop)
+    assert 0 < (await fork.info()).head.seq < (await run.info()).head.seq
+    await take_over(eu, fork)
+    assert await types(fork) == await types(run)
+    assert [event.payload_bytes for event in await log(fork)] == [event.payload_bytes for event in await log(run)]
 
 
 async def test_a_paused_executor_finds_its_run_taken(eu: Floor, gate: Gate, outside: Counting) -> None:

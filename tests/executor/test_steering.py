@@ -1,36 +1,11 @@
 """What people do to a run that is being executed: pause, resume, cancel. A node under way is cut off or let end, a request never is."""
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 
-from isoline_client import Run
-from isoline_client.executor import serving
 from isoline_client.executor.recorded import CANCEL_REQUESTED
-from isoline_client.executor.settings import Settings
 from support.counting import Counting
-from support.executing import SHOP, Floor, answer, find, log, say, types
+from support.executing import Floor, answer, executing, find, log, say, types, until
 from support.waiting import eventually
-
-
-@asynccontextmanager
-async def executing(eu: Floor) -> AsyncIterator[None]:
-    """An executor in this process for as long as the block."""
-    settings = Settings(owner="tests", region="eu", poll_ms=20)
-    async with serving.executor(eu.client, SHOP, settings) as running:
-        task = asyncio.create_task(running.run())
-        try:
-            yield
-        finally:
-            running.drain()
-            await task
-
-
-async def until(run: Run, kind: str, node_id: str = "") -> None:
-    async def found() -> bool:
-        return bool(await find(run, kind, node_id))
-
-    await eventually(found, what=f"{kind} {node_id}")
 
 
 async def test_a_cancel_cuts_off_the_node_under_way(eu: Floor, outside: Counting) -> None:

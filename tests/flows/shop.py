@@ -18,7 +18,7 @@ from isoline_client.workflow.definition import (
     When,
     Workflow,
 )
-from isoline_client.workflow.errors import NodeError
+from isoline_client.workflow.errors import NodeError, Park
 from isoline_client.workflow.host import LlmRequest, LlmResponse
 
 
@@ -68,8 +68,21 @@ async def endless(_ctx: Context, _inputs: Mapping[str, Any]) -> None:
     await asyncio.Event().wait()
 
 
+async def hold(ctx: Context, _inputs: Mapping[str, Any]) -> dict[str, Any]:
+    """A pure wait, as ``core.conformance.hold`` is: a replay does not wait."""
+    remaining_ms = await ctx._host.remaining_ms(3_600_000)
+    if remaining_ms:
+        raise Park(remaining_ms)
+    return {}
+
+
 async def again(ctx: Context, inputs: Mapping[str, Any]) -> dict[str, Any]:
     return {"more": ctx.visit < inputs["times"]}
+
+
+async def tally(ctx: Context, _inputs: Mapping[str, Any]) -> dict[str, Any]:
+    """Declared as side-effecting, and does nothing outside: quick, for long runs."""
+    return {"tally": ctx.visit, "dice": await ctx.random()}
 
 
 async def remember(ctx: Context, _inputs: Mapping[str, Any]) -> dict[str, Any]:
@@ -151,7 +164,9 @@ TYPES = {
         ("shop.receipt", "pure", receipt),
         ("shop.ask", "pure", ask),
         ("shop.endless", "pure", endless),
+        ("shop.hold", "pure", hold),
         ("shop.again", "pure", again),
+        ("shop.tally", "side-effect", tally),
         ("shop.remember", "pure", remember),
         ("shop.recall", "pure", recall),
         ("shop.side-by-side", "pure", side_by_side),
@@ -198,6 +213,22 @@ LOOP = chain(
     settings=Settings(max_loopback_iterations=3),
     more=(Edge(id="back", source="again", target="mail", when=When("more", equals=True)),),
 )
+LONG = chain(
+    "long",
+    node("basket"),
+    node("tally"),
+    node("again", inputs={"times": Constant(200)}),
+    settings=Settings(max_loopback_iterations=200),
+    more=(Edge(id="back", source="again", target="tally", when=When("more", equals=True)),),
+)
+ORDINAL = chain(
+    "ordinal",
+    node("basket"),
+    node("charge", id="effect", inputs=URL),
+    node("hold"),
+    settings=Settings(max_loopback_iterations=2),
+    more=(Edge(id="back", source="hold", target="effect"),),
+)
 APPROVAL = chain("approval", node("basket"), node("ask"), node("charge", inputs=URL))
 ENDLESS = chain("endless", node("basket"), node("endless"), node("charge", inputs=URL))
 RETRY = chain("retry", node("fragile", inputs=URL, retry=Retry(max_attempts=3, first_backoff_ms=10)), node("basket"))
@@ -217,6 +248,8 @@ WORKFLOWS = [
     ASK_AND_CHARGE,
     ORDER,
     LOOP,
+    LONG,
+    ORDINAL,
     APPROVAL,
     ENDLESS,
     RETRY,

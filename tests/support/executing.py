@@ -10,6 +10,7 @@ from isoline_client.execution import Effect
 from isoline_client.executor import serving
 from isoline_client.executor.service import Executor
 from isoline_client.executor.settings import Settings
+from support.waiting import eventually
 
 SHOP = "flows.shop"
 
@@ -58,6 +59,28 @@ async def floor(address: str, region: str = "eu") -> AsyncIterator[Floor]:
     """A floor at a server."""
     async with AsyncExitStack() as stack, Client(address) as client:
         yield Floor(client, region, stack)
+
+
+@asynccontextmanager
+async def executing(eu: Floor) -> AsyncIterator[None]:
+    """An executor in this process for as long as the block."""
+    settings = Settings(owner="tests", region=eu.region, poll_ms=20)
+    async with serving.executor(eu.client, SHOP, settings) as running:
+        task = asyncio.create_task(running.run())
+        try:
+            yield
+        finally:
+            running.drain()
+            await task
+
+
+async def until(run: Run, kind: str, node_id: str = "") -> None:
+    """Wait until the log holds such an event."""
+
+    async def found() -> bool:
+        return bool(await find(run, kind, node_id))
+
+    await eventually(found, what=f"{kind} {node_id}")
 
 
 async def log(run: Run) -> list[Event]:

@@ -25,14 +25,16 @@ _REQUEST_DOMAIN: Final = b"isoline.executor.append\0"
 
 
 class Journal:
-    """Writes the run ``run_id`` from ``next_seq`` on."""
+    """Writes the run ``run_id`` from ``next_seq`` on. ``gather``: so many events are awaited before an append, unless somebody flushes."""
 
-    def __init__(self, run_id: str, next_seq: int, send: Send, *, waiting_max: int) -> None:
+    def __init__(self, run_id: str, next_seq: int, send: Send, *, waiting_max: int, gather: int = 1) -> None:
         self.next_seq = next_seq
         """Seq behind everything that is durable."""
         self._run_id = run_id
         self._send = send
         self._waiting_max = waiting_max
+        self._gather = gather
+        self._flushes = 0
         self._groups: deque[Sequence[NewEvent]] = deque()
         self._waiting = 0
         self._failure: Exception | None = None
@@ -49,16 +51,20 @@ class Journal:
             return
         self._groups.append(group)
         self._waiting += len(group)
-        if self._pump is None or self._pump.done():
-            self._pump = asyncio.create_task(self._write())
-        while self._waiting > self._waiting_max and self._failure is None:
-            await self._settled()
+        self._begin()
+        if self._waiting > self._waiting_max:
+            await self.flush()
         self._raise()
 
     async def flush(self) -> None:
         """Return when everything that was put is durable; raise what stopped the journal."""
-        while self._waiting and self._failure is None:
-            await self._settled()
+        self._flushes += 1
+        try:
+            while self._waiting and self._failure is None:
+                self._begin()
+                await self._settled()
+        finally:
+            self._flushes -= 1
         self._raise()
 
     async def close(self) -> None:
@@ -67,6 +73,13 @@ class Journal:
         if self._pump is not None:
             self._pump.cancel()
             await asyncio.wait([self._pump])
+
+    def _begin(self) -> None:
+        if (self._pump is None or self._pump.done()) and self._is_due():
+            self._pump = asyncio.create_task(self._write())
+
+    def _is_due(self) -> bool:
+        return self._waiting >= self._gather or (self._flushes > 0 and self._waiting > 0)
 
     def _raise(self) -> None:
         if self._failure is not None:
@@ -78,7 +91,7 @@ class Journal:
 
     async def _write(self) -> None:
         try:
-            while self._groups:
+            while self._is_due():
                 # Whatever becomes runnable in this turn of the loop belongs into the same append.
                 await asyncio.sleep(0)
                 await self._write_batch(_take(self._groups))

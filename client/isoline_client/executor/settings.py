@@ -24,6 +24,9 @@ WATCH_AFTER_S: Final = 0.1
 WAITING_EVENTS_MAX: Final = 4_000
 """Events of one run that wait to be written: four full appends, so that the next is always ready and memory stays bounded."""
 
+REPLAY_GATHER_EVENTS: Final = 250
+"""Events of a replay that go into one append at least: nobody waits for them, and each append costs as much as dozens of events."""
+
 CHILD_WAKE_MS_MIN: Final = 200
 CHILD_WAKE_MS_MAX: Final = 10_000
 """A run that waits for a run it dispatched looks again after a quarter of what it has waited, within these bounds."""

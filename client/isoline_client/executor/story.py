@@ -9,7 +9,7 @@ from isoline_client.events import Event, NewEvent
 from isoline_client.executor.diary import Diary
 from isoline_client.executor.journal import Journal, Send
 from isoline_client.executor.recorded import payload_of
-from isoline_client.executor.settings import WAITING_EVENTS_MAX
+from isoline_client.executor.settings import REPLAY_GATHER_EVENTS, WAITING_EVENTS_MAX
 from isoline_client.run import Run
 from isoline_client.values import RunInfo
 from isoline_client.workflow.actions import Action
@@ -30,7 +30,8 @@ class Story:
         self.diary = Diary()
         self.own: list[tuple[str, dict[str, Any]]] = []
         """Types and payloads of a fork's first own events: as many as tell how it began."""
-        self.journal = Journal(info.run_id, 0, send, waiting_max=WAITING_EVENTS_MAX)
+        gather = REPLAY_GATHER_EVENTS if info.fork is not None and info.fork.mode == "replay" else 1
+        self.journal = Journal(info.run_id, 0, send, waiting_max=WAITING_EVENTS_MAX, gather=gather)
 
     def read(self, event: Event) -> None:
         """Take in an event of the log."""
