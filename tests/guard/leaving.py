@@ -1,6 +1,6 @@
 """A workflow whose nodes try to leave, each by the way that its input names, and others that ask, hang and die: what replay workers run."""
 
-# ruff: noqa: PTH - what a node finds is asked the short way
+# ruff: noqa: PTH110, PTH115, PTH208
 
 import asyncio
 import os

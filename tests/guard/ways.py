@@ -3,7 +3,7 @@
 A way gets where the outside is and what was opened before; it may raise whatever it likes. ``outside.reached`` alone tells whether it got out.
 """
 
-# ruff: noqa: PTH - the ways are what people write, old and new
+# ruff: noqa: PTH101, PTH102, PTH104, PTH107, PTH123, PTH207, PTH211
 
 import _thread
 import asyncio
