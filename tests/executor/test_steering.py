@@ -111,3 +111,11 @@ async def test_a_gateway_that_got_no_answer_knows_nothing(eu: Floor, outside: Co
     run = await eu.run("retry", {"url": outside.url})
     (effect,) = await eu.effects(run)
     assert (effect.state, outside.count) == ("in_doubt", 1)
+
+
+async def test_what_the_other_side_does_once_is_sent_again_a_few_times(eu: Floor, outside: Counting) -> None:
+    outside.hang_up("/book")
+    run = await eu.run("book", {"url": outside.url})
+    (effect,) = await eu.effects(run)
+    assert effect.state == "in_doubt"
+    assert [hit.key for hit in outside.hits] == [effect.effect_id] * 3

@@ -40,6 +40,11 @@ async def charge(ctx: Context, inputs: Mapping[str, Any]) -> dict[str, Any]:
     return {"status": answer.status_code, "key": key}
 
 
+async def book(ctx: Context, inputs: Mapping[str, Any]) -> dict[str, Any]:
+    """The other side knows it by its key, so it may be sent again."""
+    return {"status": (await ctx.http.put(f"{inputs['url']}/book", idempotent=True)).status_code}
+
+
 async def mail(ctx: Context, inputs: Mapping[str, Any]) -> dict[str, Any]:
     answer = await ctx.http.post(f"{inputs['url']}/mail/{ctx.visit}")
     return {"status": answer.status_code, "count": answer.json().get("count")}
@@ -160,6 +165,7 @@ TYPES = {
         ("shop.basket", "pure", basket),
         ("shop.charge", "side-effect", charge),
         ("shop.mail", "side-effect", mail),
+        ("shop.book", "side-effect", book),
         ("shop.fragile", "side-effect", fragile),
         ("shop.receipt", "pure", receipt),
         ("shop.ask", "pure", ask),
@@ -229,6 +235,7 @@ ORDINAL = chain(
     settings=Settings(max_loopback_iterations=2),
     more=(Edge(id="back", source="hold", target="effect"),),
 )
+BOOK = chain("book", node("book", inputs=URL))
 APPROVAL = chain("approval", node("basket"), node("ask"), node("charge", inputs=URL))
 ENDLESS = chain("endless", node("basket"), node("endless"), node("charge", inputs=URL))
 RETRY = chain("retry", node("fragile", inputs=URL, retry=Retry(max_attempts=3, first_backoff_ms=10)), node("basket"))
@@ -250,6 +257,7 @@ WORKFLOWS = [
     LOOP,
     LONG,
     ORDINAL,
+    BOOK,
     APPROVAL,
     ENDLESS,
     RETRY,

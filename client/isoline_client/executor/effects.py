@@ -20,6 +20,7 @@ from typing import Any, Final
 
 from isoline_client.errors import EffectIdentityReused, IsolineError
 from isoline_client.execution import ClaimedEffect, Effect, EffectState, ExecutionClient
+from isoline_client.executor.settings import SEND_PAUSE_S, SENDS_MAX
 from isoline_client.guard.errors import EffectDenied
 from isoline_client.workflow.errors import Doubt, EffectNotSent, NodeError
 from isoline_client.workflow.host import EffectOutcome, EffectRequest, EffectTicket
@@ -59,7 +60,7 @@ class Effects:
             raise
         effect = claimed.effect
         if claimed.granted:
-            return await self._deliver(effect, send)
+            return await self._deliver(effect, _repeated(send) if request.idempotent else send)
         if effect.state == "completed":
             _log.info("effect served from the ledger", extra=self._facts(effect))
             return EffectOutcome(state="completed", value=json.loads(effect.outcome or b"null"))
@@ -148,6 +149,27 @@ class Effects:
             "attempt": effect.attempt,
             "effect": effect.effect_id,
         }
+
+
+def _repeated(send: Send) -> Send:
+    """Send, and send the same again while nobody knows what became of it: for those who do it once for one effect id."""
+
+    async def sent(ticket: EffectTicket) -> EffectOutcome:
+        unknown: Exception | None = None
+        for again in range(SENDS_MAX):
+            try:
+                return await send(ticket)
+            except EffectDenied:
+                raise
+            except Exception as error:
+                if isinstance(error, EffectNotSent) and unknown is None:
+                    raise
+                unknown = error
+            _log.warning("effect sent again", extra={"effect": ticket.effect_id, "why": str(unknown) or repr(unknown)})
+            await asyncio.sleep(SEND_PAUSE_S * 2**again)
+        raise ConnectionError(f"sent {SENDS_MAX} times, and no answer came") from unknown
+
+    return sent
 
 
 def encode_draws(draws: Iterable[Draw]) -> bytes:

@@ -24,6 +24,12 @@ WATCH_AFTER_S: Final = 0.1
 WAITING_EVENTS_MAX: Final = 4_000
 """Events of one run that wait to be written: four full appends, so that the next is always ready and memory stays bounded."""
 
+SENDS_MAX: Final = 3
+"""How often a request that its author calls idempotent is sent while its outcome stays unknown."""
+
+SEND_PAUSE_S: Final = 0.2
+"""Pause before it is sent again; doubled each time."""
+
 REPLAY_GATHER_EVENTS: Final = 250
 """Events of a replay that go into one append at least: nobody waits for them, and each append costs as much as dozens of events."""
 

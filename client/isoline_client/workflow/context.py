@@ -272,10 +272,13 @@ class Context:
         provider_key: str,
         request: Json,
         send: Callable[[EffectTicket], Awaitable[EffectOutcome]],
+        *,
+        idempotent: bool = False,
     ) -> EffectOutcome:
         """Cause an external effect, once. ``provider_key`` and ``request`` say what it is; ``send`` causes it.
 
-        A failed outcome is raised as a ``NodeError``.
+        A failed outcome is raised as a ``NodeError``. ``idempotent``: the other side does it once for one effect id, so ``send`` may be
+        called again while nobody knows what became of it.
         """
         self._may(seam, "side-effect")
         ordinal, name = self._next_effect(provider_key)
@@ -287,6 +290,7 @@ class Context:
             seam=seam,
             provider_key=provider_key,
             request_digest=hashlib.sha256(canonical(request)).digest(),
+            idempotent=idempotent,
         )
         outcome = await self._asking(self._host.effect(asked, send))
         if outcome.state == "failed":

@@ -26,6 +26,8 @@ class EffectRequest:
     """What it addresses, free of secrets, for example ``POST shop.example:443``."""
     request_digest: bytes
     """SHA-256 of the canonical request."""
+    idempotent: bool = False
+    """The other side does it once for one ``effect_id``: it may be sent again while nobody knows what became of it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

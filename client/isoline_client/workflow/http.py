@@ -29,7 +29,14 @@ class Cause(Protocol):
     """``Context.effect``."""
 
     def __call__(
-        self, seam: str, provider_key: str, request: Json, send: Callable[[EffectTicket], Awaitable[EffectOutcome]], /
+        self,
+        seam: str,
+        provider_key: str,
+        request: Json,
+        send: Callable[[EffectTicket], Awaitable[EffectOutcome]],
+        /,
+        *,
+        idempotent: bool = ...,
     ) -> Awaitable[EffectOutcome]: ...
 
 
@@ -99,8 +106,10 @@ class Http:
         json: Json = None,
         content: str | None = None,
         timeout_s: float = TIMEOUT_S,
+        idempotent: bool = False,
     ) -> HttpResponse:
-        """Send a request, once."""
+        """Send a request, once. ``idempotent``: the other side knows it by its Idempotency-Key, so it may be sent again when the answer was
+        lost."""
         described: dict[str, Json] = {
             "method": method.upper(),
             "url": url,
@@ -113,10 +122,13 @@ class Http:
         async def send(ticket: EffectTicket) -> EffectOutcome:
             status, value = await _send(described, ticket, timeout_s)
             if status in GATEWAY_STATUSES:
-                raise ConnectionError(f"a gateway answered {status}: whether the request arrived behind it is not known")
+                raise ConnectionError(
+                    f"a gateway answered {status}: whether the request arrived behind it is not known"
+                )
             return EffectOutcome(state="completed", value=value, refused=status >= 400)
 
-        outcome = await self._cause(SEAM, f"{method.upper()} {_peer(url)}", described, send)
+        peer = f"{method.upper()} {_peer(url)}"
+        outcome = await self._cause(SEAM, peer, described, send, idempotent=idempotent)
         return _response(outcome.value)
 
 
