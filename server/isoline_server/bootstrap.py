@@ -7,7 +7,7 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Iterable
-from contextlib import AsyncExitStack
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, nullcontext
 from importlib.metadata import version
 from typing import Any
 
@@ -253,13 +253,23 @@ class RegionServer:
         self._snapshots.notify(heads)
 
 
-def serve(settings: Settings, region: str, *, on_ready: Callable[[str], None] | None = None) -> None:
+Beside = Callable[[str], AbstractAsyncContextManager[None]]
+"""What runs beside a server, given its address: entered once it answers, left before it stops."""
+
+
+def serve(
+    settings: Settings,
+    region: str,
+    *,
+    on_ready: Callable[[str], None] | None = None,
+    beside: Beside | None = None,
+) -> None:
     """Serve one region until SIGTERM or SIGINT. Raises ``SchemaMismatch`` when the database needs ``isoline migrate``."""
     set_up_logging(settings)
     set_up_telemetry(settings, region)
     _check_schema(settings, check_region(region))
     with asyncio.Runner(loop_factory=_event_loop_factory()) as runner:
-        runner.run(_serve(settings, check_region(region), on_ready))
+        runner.run(_serve(settings, check_region(region), on_ready, beside))
 
 
 def _check_schema(settings: Settings, region: Region) -> None:
@@ -283,7 +293,9 @@ def _event_loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
     return uvloop.new_event_loop
 
 
-async def _serve(settings: Settings, region: Region, on_ready: Callable[[str], None] | None) -> None:
+async def _serve(
+    settings: Settings, region: Region, on_ready: Callable[[str], None] | None, beside: Beside | None
+) -> None:
     server = RegionServer(settings, region)
     stopping = asyncio.Event()
     for name in (signal.SIGTERM, signal.SIGINT):
@@ -292,10 +304,11 @@ async def _serve(settings: Settings, region: Region, on_ready: Callable[[str], N
         await server.start()
         if on_ready is not None:
             on_ready(server.address)
-        waits = [asyncio.create_task(stopping.wait()), asyncio.create_task(server.failed.wait())]
-        await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
-        for wait in waits:
-            wait.cancel()
+        async with beside(server.address) if beside is not None else nullcontext():
+            waits = [asyncio.create_task(stopping.wait()), asyncio.create_task(server.failed.wait())]
+            await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+            for wait in waits:
+                wait.cancel()
     finally:
         await server.stop()
     if server.failed.is_set():

@@ -48,6 +48,15 @@ def serve(
         str, typer.Option("--region", "-r", help="The region this server answers for, as named in the configuration.")
     ],
     config: ConfigOption = None,
+    with_executor: Annotated[
+        str,
+        typer.Option(
+            "--with-executor",
+            metavar="MODULE[,…]",
+            help="Also run an executor of the workflows in these modules, as a child of this process.",
+            show_default=False,
+        ),
+    ] = "",
 ) -> None:
     """Serve one region until SIGTERM or Ctrl-C, then drain.
 
@@ -68,11 +77,13 @@ def serve(
     from isoline_server.bootstrap import serve as run_server
     from isoline_server.config import ConfigError, load_settings
     from isoline_server.domain.errors import IsolineError
+    from isoline_server.local_cluster.companion import executor_beside
     from isoline_server.operations.ports import StoreRetryable
     from isoline_server.store.migrations.errors import MigrationError
 
     try:
-        run_server(load_settings(config), region)
+        beside = executor_beside(region, with_executor) if with_executor else None
+        run_server(load_settings(config), region, beside=beside)
     except (ConfigError, IsolineError, MigrationError, StoreRetryable, OSError) as error:
         typer.echo(f"isoline serve: {error}", err=True)
         raise typer.Exit(1) from None

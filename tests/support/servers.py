@@ -38,7 +38,15 @@ async def start_region(settings: Settings, region: str) -> RegionServer:
 class ServerProcess:
     """``isoline serve`` as a process of its own, on a fixed free port so that it can come back at the same address."""
 
-    def __init__(self, leader_url: str, local_urls: Mapping[str, str | None], region: str, *, extra: str = "") -> None:
+    def __init__(
+        self,
+        leader_url: str,
+        local_urls: Mapping[str, str | None],
+        region: str,
+        *,
+        extra: str = "",
+        options: tuple[str, ...] = (),
+    ) -> None:
         self.port = free_port()
         self.address = f"127.0.0.1:{self.port}"
         self._folder = tempfile.TemporaryDirectory(prefix="isoline-server-")
@@ -49,6 +57,7 @@ class ServerProcess:
             lines += [f'local_url = "{url}"'] if url else []
         self.config.write_text("\n".join(lines) + "\n")
         self._region = region
+        self._options = options
         self.log = Path(self._folder.name) / "server.log"
         self.process: subprocess.Popen[bytes] | None = None
 
@@ -64,6 +73,7 @@ class ServerProcess:
                     self._region,
                     "--config",
                     str(self.config),
+                    *self._options,
                 ],
                 stdout=log,
                 stderr=log,
