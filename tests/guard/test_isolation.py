@@ -2,6 +2,7 @@
 
 import json
 import os
+import platform
 import shutil
 import subprocess
 import sys
@@ -9,6 +10,7 @@ import sys
 import pytest
 
 from guard.processes import ORDINARY_USER, as_user, environment, interpreter, without_user_namespaces
+from isoline_client.guard import kernel
 from isoline_client.guard.isolation import IsolationReport, probe
 
 SHUT_IN = """
@@ -40,6 +42,27 @@ def shut_in(then: str = "", *, before=(), python=sys.executable, **fences) -> tu
 requires_isolation = pytest.mark.skipif(not probe().complete, reason=f"no isolation on this host: {probe().reasons}")
 requires_root = pytest.mark.skipif(os.getuid() != 0, reason="only root can become another user")
 requires_unshare = pytest.mark.skipif(shutil.which("unshare") is None, reason="unshare (util-linux) is not installed")
+
+
+@requires_unshare
+def test_a_host_that_gives_a_namespace_is_not_called_one_that_gives_none():
+    """What other tests ask of ``probe`` before they run, found out by another program."""
+    allowed = subprocess.run(["unshare", "-Urn", "true"], check=False, stderr=subprocess.DEVNULL).returncode == 0
+
+    assert probe().netns == allowed
+
+
+def test_a_kernel_with_landlock_is_not_called_one_without():
+    try:
+        known = kernel.landlock_abi() > 0
+    except OSError:
+        known = False
+
+    assert probe().landlock == known
+
+
+def test_a_machine_with_a_filter_is_not_called_one_without():
+    assert probe().call_filter == (sys.platform == "linux" and platform.machine() in {"x86_64", "aarch64"})
 
 
 @requires_isolation

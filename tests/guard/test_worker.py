@@ -236,12 +236,8 @@ async def test_a_cancelled_node_is_cancelled_there(doomed):
 
 async def test_a_worker_that_hears_no_cancellation_is_killed(doomed):
     first = doomed.pid
-
-    async def spins() -> bool:
-        return doomed._conversation._process._last_words == b"spinning"
-
     running = asyncio.create_task(doomed.run_node(node("spin"), Answers()))
-    await eventually(spins)
+    await eventually(lambda: spins(doomed))
     running.cancel()
     with pytest.raises(asyncio.CancelledError):
         await running
@@ -249,6 +245,10 @@ async def test_a_worker_that_hears_no_cancellation_is_killed(doomed):
     await eventually(lambda: ended(doomed))
 
     assert outputs(await doomed.run_node(node("draw"), Answers()))["pid"] != first
+
+
+async def spins(worker: ReplayWorker) -> bool:
+    return worker._conversation._process._last_words == b"spinning"
 
 
 async def ended(worker: ReplayWorker) -> bool:
@@ -267,18 +267,23 @@ async def test_stopping_ends_the_process_and_removes_its_scratch_folder(doomed):
 
 
 EXECUTOR = """
-import asyncio, sys
+import asyncio
+from guard.test_worker import Answers, node, spins
 from isoline_client.guard.worker import ReplayWorker
+from support.waiting import eventually
 async def main():
     worker = ReplayWorker(modules=["guard.leaving"])
     await worker.start()
+    running = asyncio.create_task(worker.run_node(node("spin"), Answers()))
+    await eventually(lambda: spins(worker))
     print(worker.pid, flush=True)
-    await asyncio.Event().wait()
+    await running
 asyncio.run(main())
 """
 
 
 def test_a_worker_never_outlives_its_executor():
+    """Not even one whose node lets it hear nothing."""
     with subprocess.Popen([sys.executable, "-c", EXECUTOR], stdout=subprocess.PIPE, env=environment()) as executor:
         assert executor.stdout is not None
         pid = int(executor.stdout.readline())
