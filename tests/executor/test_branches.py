@@ -2,7 +2,7 @@
 
 from isoline_client.executor.forecast import effects_from
 from support.counting import Counting
-from support.executing import Floor, find, log, seq_of, types
+from support.executing import Floor, answer, find, log, seq_of, types
 
 
 async def test_a_branch_fires_what_lies_behind_its_boundary(eu: Floor, outside: Counting) -> None:
@@ -28,6 +28,15 @@ async def test_an_overlay_is_recorded_once_as_variables(eu: Floor, outside: Coun
     ]
     assert (await fork.state()).variables["colour"] == "red"
     assert outside.count == 2
+
+
+async def test_an_overlay_is_not_recorded_again_when_the_branch_goes_on(eu: Floor, outside: Counting) -> None:
+    run = await eu.run("approval", {"url": outside.url})
+    fork = await eu.fork(run, "branch", 2, overlay={"variables": {"colour": "red"}})
+    await answer(fork, "ask", 1)
+    await eu.work()
+    assert (await log(fork))[-1].type == "run.completed"
+    assert len(await find(fork, "variable.changed")) == 1
 
 
 async def test_a_branch_from_the_start_gets_inputs_of_its_own(eu: Floor, outside: Counting) -> None:

@@ -8,6 +8,7 @@ import pytest
 from isoline_client import Run
 from isoline_client.events import Event
 from isoline_client.executor.recorded import CANCEL_REQUESTED
+from isoline_client.executor.replaying import Replaying
 from support.counting import Counting
 from support.executing import Floor, answer, find, log, say, seq_of
 
@@ -146,6 +147,18 @@ async def test_rule_5_the_guard_denies_what_the_classification_misses(eu: Floor,
     (failed,) = await find(fork, "node.failed", "sly")
     assert failed.payload["error"]["code"] == "isoline.effect_denied"
     assert outside.count == 1
+
+
+async def test_rule_5_the_guard_alone_keeps_the_count(
+    eu: Floor, outside: Counting, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The classification is taken away: nothing leaves all the same, and the node fails closed."""
+    run = await eu.run("order", {"url": outside.url})
+    monkeypatch.setattr(Replaying, "_has_effects", lambda *_: False)
+    fork = await eu.fork(run)
+    assert outside.count == 1
+    assert await find(fork, "node.failed", "charge")
+    assert (await log(fork))[-1].type == "run.failed"
 
 
 async def test_rule_6_a_dispatch_is_served_and_nobody_is_contacted(eu: Floor, outside: Counting) -> None:

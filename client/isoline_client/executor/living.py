@@ -140,6 +140,7 @@ class Living:
             )
             if running.done():
                 return running.result()
+            _log.info("cut off", extra={"run": self.info.run_id, "node": start.node_id})
             raise Overtaken
         finally:
             await _end(running, watching)

@@ -6,8 +6,6 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import Final
 
-from isoline_client.workflow.authoring import load_workflows
-
 from isoline_client import guard
 from isoline_client.client import Client
 from isoline_client.executor.drive import Driver
@@ -15,6 +13,7 @@ from isoline_client.executor.service import Executor
 from isoline_client.executor.settings import REPLAY_WORKERS, Settings
 from isoline_client.guard.errors import IsolationUnavailable, WorkerFailed
 from isoline_client.guard.worker import WorkerPool
+from isoline_client.workflow.authoring import load_workflows
 from isoline_client.workflow.errors import DefinitionInvalid
 
 _log: Final = logging.getLogger(__name__)
