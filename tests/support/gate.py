@@ -102,7 +102,7 @@ class Gate(grpc.GenericRpcHandler):  # type: ignore[misc]
             try:
                 answer: bytes = await self._channel.unary_unary(path)(request, metadata=_own(context))
             except grpc.aio.AioRpcError as error:
-                await context.abort(error.code(), error.details(), error.trailing_metadata())
+                await context.abort(error.code(), error.details() or "", tuple(error.trailing_metadata() or ()))
                 raise
             if stop is not None and stop.where == "behind":
                 await stop.wait_here()
@@ -117,7 +117,7 @@ class Gate(grpc.GenericRpcHandler):  # type: ignore[misc]
                 async for answer in call:
                     yield answer
             except grpc.aio.AioRpcError as error:
-                await context.abort(error.code(), error.details(), error.trailing_metadata())
+                await context.abort(error.code(), error.details() or "", tuple(error.trailing_metadata() or ()))
             finally:
                 call.cancel()
 

@@ -84,7 +84,7 @@ async def resolve(
         typer.Option(
             "--outcome",
             metavar="JSON",
-            help='With --happened: what the node gets, as the seam gives it; for HTTP {"status", "headers", "body"}.',
+            help='With --happened: what the node gets, as the seam gives it; for HTTP {"status", "headers", "text"}.',
             show_default=False,
         ),
     ] = None,
@@ -92,7 +92,7 @@ async def resolve(
     r"""Say what became of an effect in doubt. Its run goes on: with the outcome, or by sending it again.
 
     \b
-    isoline effects resolve $RUN $EFFECT --happened --outcome '{"status": 201}' --by ada
+    isoline effects resolve $RUN $EFFECT --happened --outcome '{"status": 201, "text": "o-17"}' --by ada
     isoline effects resolve $RUN $EFFECT --did-not-happen --by ada
     """
     if happened is None:

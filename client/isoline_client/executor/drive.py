@@ -18,6 +18,7 @@ from isoline_client.executor.leases import Held
 from isoline_client.executor.living import Living
 from isoline_client.executor.replaying import Replaying
 from isoline_client.executor.rest import Overtaken, Rest
+from isoline_client.executor.service import Failures
 from isoline_client.executor.settings import FAILURES_MAX
 from isoline_client.executor.story import Story, read_story
 from isoline_client.guard.worker import WorkerPool
@@ -26,6 +27,7 @@ from isoline_client.values import Appended, RunInfo
 from isoline_client.workflow.actions import Ended, NotStarted, Paused, ResumeNode, StartNode, WaitForInterrupt
 from isoline_client.workflow.definition import Workflow
 from isoline_client.workflow.events import action_events
+from isoline_client.workflow.running import MESSAGE_CHARS_MAX
 
 _log: Final = logging.getLogger(__name__)
 
@@ -56,12 +58,12 @@ class Driver:
     workers: WorkerPool
     also_side_effects: frozenset[str] = frozenset()
 
-    async def drive(self, held: Held, draining: asyncio.Event, failures: int) -> Rest:
+    async def drive(self, held: Held, draining: asyncio.Event, failures: Failures) -> Rest:
         """Drive one run for as long as something is to be done in it."""
         run = self.client.run(held.run_id)
         info = await run.info()
-        if failures >= FAILURES_MAX:
-            return await _give_up(run, held, info)
+        if failures.times >= FAILURES_MAX:
+            return await _give_up(run, held, info, failures.last)
         executing = await self._executing(held, info)
         while True:
             try:
@@ -118,11 +120,11 @@ async def _walk(story: Story, executing: Executing, draining: asyncio.Event) -> 
     return Rest(why="drained", wake_in_ms=0)
 
 
-async def _give_up(run: Run, held: Held, info: RunInfo) -> Rest:
+async def _give_up(run: Run, held: Held, info: RunInfo, why: str) -> Rest:
     """End a run that cannot be driven, so that somebody sees it."""
     error = {
         "code": "isoline.executor_failed",
-        "message": f"the executor failed {FAILURES_MAX} times in a row to drive this run; its log tells why",
+        "message": f"the run could not be driven, {FAILURES_MAX} times in a row: {why}"[:MESSAGE_CHARS_MAX],
         "retryable": False,
     }
     if info.terminal_seq is None:

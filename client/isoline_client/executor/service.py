@@ -10,6 +10,7 @@ import random
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import Final
 
 from isoline_client.errors import Busy, Damaged, IsolineError, LeaseLost
@@ -21,8 +22,16 @@ from isoline_client.executor.settings import CLAIM_MAX, FAILURE_PAUSE_MS, Settin
 _log: Final = logging.getLogger(__name__)
 
 
-Drive = Callable[[Held, asyncio.Event, int], Awaitable[Rest]]
-"""Drives one run until it ends or waits. The event says that the executor wants to stop; the number, how often it failed before."""
+@dataclass(frozen=True, slots=True)
+class Failures:
+    """How often in a row a run could not be driven, and why the last time."""
+
+    times: int = 0
+    last: str = ""
+
+
+Drive = Callable[[Held, asyncio.Event, Failures], Awaitable[Rest]]
+"""Drives one run until it ends or waits. The event says that the executor wants to stop."""
 
 
 class Executor:
@@ -37,7 +46,7 @@ class Executor:
         self._drive = drive
         self._leases = Leases(execution, ttl_ms=settings.lease_ttl_ms)
         self._driving: dict[asyncio.Task[None], Held] = {}
-        self._failures: dict[str, int] = {}
+        self._failures: dict[str, Failures] = {}
         self._draining = asyncio.Event()
         self._changed = asyncio.Event()
 
@@ -65,6 +74,8 @@ class Executor:
             await self._claim_until_done()
             await self._let_end()
         finally:
+            self.cut_off()
+            await self._settle()
             heartbeat.cancel()
             await asyncio.wait([heartbeat])
 
@@ -105,8 +116,9 @@ class Executor:
     async def _pause(self, claim: Claim | None) -> None:
         """Until the next claim may bring something: a slot is free, a run's time has come, or a while has passed."""
         pause_s = self._settings.poll_ms / 1000 * random.uniform(0.75, 1.25)  # noqa: S311 - spreads executors, hides nothing
-        if claim is not None and claim.next_wake_at is not None:
-            pause_s = min(pause_s, max(claim.next_wake_at.timestamp() - time.time(), 0.01))
+        until_s = claim.next_wake_at.timestamp() - time.time() if claim and claim.next_wake_at else 0.0
+        if until_s > 0:  # what is due already is in other hands
+            pause_s = min(pause_s, until_s)
         with suppress(TimeoutError):
             async with asyncio.timeout(pause_s):
                 await self._changed.wait()
@@ -123,7 +135,7 @@ class Executor:
 
     async def _attend(self, held: Held) -> None:
         """Drive a run for as long as its lease is ours, then give it back."""
-        driving = asyncio.ensure_future(self._drive(held, self._draining, self._failures.get(held.run_id, 0)))
+        driving = asyncio.ensure_future(self._drive(held, self._draining, self._failures.get(held.run_id, Failures())))
         losing = asyncio.create_task(held.lost.wait())
         cut_off = False
         try:
@@ -150,9 +162,10 @@ class Executor:
         if isinstance(error, IsolineError) and not isinstance(error, Damaged):
             _log.warning("left", extra={"run": held.run_id, "error": str(error)})
             return None
-        failures = self._failures[held.run_id] = self._failures.get(held.run_id, 0) + 1
-        _log.error("driving failed", extra={"run": held.run_id, "times": failures}, exc_info=error)
-        return Rest(why="failed", seen_head_seq=-1, wake_in_ms=FAILURE_PAUSE_MS * 2 ** (failures - 1))
+        times = self._failures.get(held.run_id, Failures()).times + 1
+        self._failures[held.run_id] = Failures(times, f"{type(error).__name__}: {error}")
+        _log.error("driving failed", extra={"run": held.run_id, "times": times}, exc_info=error)
+        return Rest(why="failed", seen_head_seq=-1, wake_in_ms=FAILURE_PAUSE_MS * 2 ** (times - 1))
 
     async def _give_back(self, held: Held, rest: Rest | None) -> None:
         if rest is None:
@@ -179,5 +192,5 @@ class Executor:
             await asyncio.wait(tuple(self._driving))
 
 
-_ANY_HEAD: Final = 2**62
+_ANY_HEAD: Final = 2**53 - 1
 """A head that no log has: the run is woken by its time alone."""
