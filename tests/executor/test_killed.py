@@ -230,6 +230,25 @@ async def test_a_paused_executor_sends_nothing_when_it_comes_back(eu: Floor, gat
     assert outside.count == 1
 
 
+async def test_a_paused_executor_does_not_send_what_it_had_marked(eu: Floor, gate: Gate, outside: Counting) -> None:
+    """Stopped between the mark and the request. By the time it goes on, somebody may have been told that nothing had left."""
+    stop = gate.stop("AdvanceEffect", where="behind", matches=advancing(pb.EFFECT_STATE_OUTBOUND))
+    run = await eu.client.start_run("order", {"url": outside.url}, home_region="eu")
+    with executor(gate.address) as first:
+        await reached(stop, first)
+        first.freeze()
+        await take_over(eu, run)
+        (effect,) = await eu.effects(run)
+        assert effect.state == "in_doubt"
+        await eu.client.execution().resolve_effect(run.run_id, effect.effect_id, to="failed", resolved_by="ada")
+        await eu.work()
+        gate.lift(stop)
+        first.thaw()
+        await asyncio.to_thread(first.said, "lease lost")
+        assert await asyncio.to_thread(first.terminate) == 0
+    assert outside.count == 1
+
+
 async def test_a_drained_executor_gives_its_runs_back(eu: Floor, gate: Gate, outside: Counting) -> None:
     """SIGTERM while a request is outbound: it is waited for, its outcome recorded, and another executor goes on at once."""
     outside.hold()

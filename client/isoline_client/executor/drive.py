@@ -77,7 +77,7 @@ class Driver:
             return await Replaying.of(
                 self.client, self.ledger, self.workers, workflow, info, also_side_effects=self.also_side_effects
             )
-        return Living(client=self.client, ledger=self.ledger, workflow=workflow, info=info, epoch=held.epoch)
+        return Living(client=self.client, ledger=self.ledger, workflow=workflow, info=info, held=held)
 
     async def _drive(self, run: Run, held: Held, info: RunInfo, executing: Executing, draining: asyncio.Event) -> Rest:
         async def send(events: Sequence[NewEvent], seq: int, request_id: str) -> Appended:

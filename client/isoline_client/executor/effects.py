@@ -20,6 +20,7 @@ from typing import Any, Final
 
 from isoline_client.errors import EffectIdentityReused, IsolineError
 from isoline_client.execution import ClaimedEffect, Effect, EffectState, ExecutionClient
+from isoline_client.executor.leases import Held
 from isoline_client.executor.settings import SEND_PAUSE_S, SENDS_MAX
 from isoline_client.guard.errors import EffectDenied
 from isoline_client.workflow.errors import Doubt, EffectNotSent, NodeError
@@ -33,11 +34,10 @@ _log: Final = logging.getLogger(__name__)
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class Effects:
-    """The effects of one execution in a run held under ``epoch``."""
+    """The effects of one execution in a run that is held."""
 
     ledger: ExecutionClient
-    run_id: str
-    epoch: int
+    held: Held
     durable: Callable[[], Awaitable[None]]
     """Returns when everything that was written of the run is durable."""
     draws: Callable[[], Sequence[Draw]]
@@ -75,9 +75,9 @@ class Effects:
     async def _claim(self, request: EffectRequest) -> ClaimedEffect:
         try:
             return await self.ledger.claim_effect(
-                self.run_id,
+                self.held.run_id,
                 request.effect_id,
-                lease_epoch=self.epoch,
+                lease_epoch=self.held.epoch,
                 node_id=request.node_id,
                 visit=request.visit,
                 ordinal=request.ordinal,
@@ -104,6 +104,8 @@ class Effects:
 
     async def _send(self, effect: Effect, send: Send) -> EffectOutcome:
         await self._advance(effect, "outbound")
+        if not self.held.is_good:
+            raise self._doubt(effect)  # whoever holds the run now finds it outbound, and in doubt
         _log.info("effect leaves", extra=self._facts(effect))
         try:
             outcome = await send(EffectTicket(effect_id=effect.effect_id, attempt=effect.attempt))
@@ -127,9 +129,9 @@ class Effects:
 
     async def _advance(self, effect: Effect, to: EffectState, outcome: Any = None, cost: Any = None) -> None:
         await self.ledger.advance_effect(
-            self.run_id,
+            self.held.run_id,
             effect.effect_id,
-            lease_epoch=self.epoch,
+            lease_epoch=self.held.epoch,
             attempt=effect.attempt,
             to=to,
             outcome=b"" if to == "outbound" else _encode(outcome),
@@ -142,7 +144,7 @@ class Effects:
 
     def _facts(self, effect: Effect) -> dict[str, Any]:
         return {
-            "run": self.run_id,
+            "run": self.held.run_id,
             "node": effect.node_id,
             "seam": effect.seam,
             "to": effect.provider_key,

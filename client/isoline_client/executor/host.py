@@ -13,6 +13,7 @@ from isoline_client.client import Client
 from isoline_client.errors import IsolineError
 from isoline_client.execution import ExecutionClient, Invocation
 from isoline_client.executor.effects import Effects, Send
+from isoline_client.executor.leases import Held
 from isoline_client.executor.settings import CHILD_WAKE_MS_MAX, CHILD_WAKE_MS_MIN
 from isoline_client.run import Run
 from isoline_client.workflow.actions import StartNode
@@ -48,13 +49,12 @@ class Standing:
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class LiveHost:
-    """The host of the execution ``start`` of a run held under ``epoch``."""
+    """The host of the execution ``start`` of a run that is held."""
 
     client: Client
     ledger: ExecutionClient
-    run_id: str
+    held: Held
     home_region: str
-    epoch: int
     start: StartNode
     sources: tuple[str, ...]
     standing: Standing
@@ -64,9 +64,7 @@ class LiveHost:
     _broken: IsolineError | None = None
 
     def __post_init__(self) -> None:
-        self.effects = Effects(
-            ledger=self.ledger, run_id=self.run_id, epoch=self.epoch, durable=self.durable, draws=lambda: self.drawn
-        )
+        self.effects = Effects(ledger=self.ledger, held=self.held, durable=self.durable, draws=lambda: self.drawn)
 
     @property
     def broken(self) -> IsolineError | None:
@@ -111,12 +109,12 @@ class LiveHost:
 
     async def _recorded(self, key: str, repetition: int) -> Invocation | None:
         return await self.ledger.get_invocation(
-            self.run_id, self.start.node_id, execution=self.start.execution, key=key, repetition=repetition
+            self.held.run_id, self.start.node_id, execution=self.start.execution, key=key, repetition=repetition
         )
 
     async def _record(self, key: str, repetition: int, answer: LlmResponse) -> Invocation:
         invocation = Invocation(
-            run_id=self.run_id,
+            run_id=self.held.run_id,
             node_id=self.start.node_id,
             execution=self.start.execution,
             key=key,
@@ -125,7 +123,7 @@ class LiveHost:
             response=json.dumps(asdict(answer), ensure_ascii=False).encode(),
             cost=json.dumps(answer.cost).encode() if answer.cost else b"",
         )
-        return (await self.ledger.put_invocation(invocation, lease_epoch=self.epoch)).invocation
+        return (await self.ledger.put_invocation(invocation, lease_epoch=self.held.epoch)).invocation
 
     async def _dispatch(self, request: DispatchRequest) -> DispatchOutcome:
         await self.durable()

@@ -29,6 +29,11 @@ class Held:
     """Monotonic seconds."""
     lost: asyncio.Event = field(default_factory=asyncio.Event)
 
+    @property
+    def is_good(self) -> bool:
+        """Whether it can still be relied on: asked last before something leaves, for a process may have stood still since it was renewed."""
+        return not self.lost.is_set() and time.monotonic() < self.good_until
+
 
 class Leases:
     """Takes claimed leases, renews them a few times within their lifetime, and says which are gone."""

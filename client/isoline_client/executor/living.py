@@ -17,6 +17,7 @@ from isoline_client.errors import IsolineError
 from isoline_client.execution import ExecutionClient
 from isoline_client.executor.effects import draws_of
 from isoline_client.executor.host import LiveHost, Standing, remaining_ms
+from isoline_client.executor.leases import Held
 from isoline_client.executor.overlay import OverlayInvalid, first_events, is_recorded, read_overlay
 from isoline_client.executor.recorded import CANCEL_REQUESTED
 from isoline_client.executor.rest import Overtaken, Rest
@@ -34,13 +35,13 @@ _log: Final = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Living:
-    """Executes the nodes of the run ``info`` under the lease's ``epoch``."""
+    """Executes the nodes of the run ``info``, which is ``held``."""
 
     client: Client
     ledger: ExecutionClient
     workflow: Workflow
     info: RunInfo
-    epoch: int
+    held: Held
 
     async def begin(self, story: Story) -> Rest | None:
         """Record a branch's overlay at the start of its own part of the log."""
@@ -109,9 +110,8 @@ class Living:
         return LiveHost(
             client=self.client,
             ledger=self.ledger,
-            run_id=self.info.run_id,
+            held=self.held,
             home_region=self.info.home_region,
-            epoch=self.epoch,
             start=start,
             sources=self.workflow.settings.sources,
             standing=standing,
