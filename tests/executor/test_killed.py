@@ -13,6 +13,7 @@ import pytest_asyncio
 
 from isoline.v1 import execution_service_pb2 as pb
 from isoline_client import Run
+from isoline_client.execution import Lease
 from isoline_server.bootstrap import RegionServer
 from support.counting import Counting
 from support.executing import SHOP, Floor, find, log, types
@@ -210,6 +211,32 @@ async def test_a_paused_executor_finds_its_run_taken(eu: Floor, gate: Gate, outs
         await asyncio.to_thread(first.said, "lease lost")
         assert await asyncio.to_thread(first.terminate) == 0
     assert (await run.info()).head == head
+    assert outside.count == 1
+    assert (await log(run))[-1].type == "run.completed"
+
+
+async def test_a_stale_append_is_refused_where_nobody_wrote(eu: Floor, gate: Gate, outside: Counting) -> None:
+    """The run was only claimed anew: the seq is still the one the first expects, and the epoch alone tells."""
+    stop = gate.stop("Append", matches=completing("charge"))
+    run = await eu.client.start_run("order", {"url": outside.url}, home_region="eu")
+    with executor(gate.address) as first:
+        await reached(stop, first)
+        first.freeze()
+        head = (await run.info()).head
+        execution = eu.client.execution()
+
+        async def claimed() -> tuple[Lease, ...]:
+            return (await execution.claim(["order"], owner="second", region="eu", lease_ttl_ms=60_000)).leases
+
+        (lease,) = await eventually(claimed, what="the end of the first lease")
+        assert lease.run_id == run.run_id
+        gate.lift(stop)
+        first.thaw()
+        await asyncio.to_thread(first.said, "lease lost")
+        assert await asyncio.to_thread(first.terminate) == 0
+    assert (await run.info()).head == head
+    await execution.release(run.run_id, lease.epoch, seen_head_seq=head.seq, wake_in_ms=0)
+    await eu.work()
     assert outside.count == 1
     assert (await log(run))[-1].type == "run.completed"
 
