@@ -63,6 +63,15 @@ async def executor(
             "--require-isolation", help="Do not start where replays cannot be shut into a worker without a network."
         ),
     ] = False,
+    side_effect: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--side-effect",
+            metavar="TYPE",
+            help="Node type that replays must not run, though it does not declare itself side-effecting. May be given more than once.",
+            show_default=False,
+        ),
+    ] = None,
     once: Annotated[bool, typer.Option("--once", help="Claim once, drive what that brought, end.")] = False,
     until_idle: Annotated[
         bool, typer.Option("--until-idle", help="End when nothing is runnable and no run has a time to wake.")
@@ -95,6 +104,7 @@ async def executor(
         grace_s=_duration_ms(grace, "--grace", least=0, most=3_600_000) / 1000,
         until=until,
         require_isolation=require_isolation,
+        also_side_effects=frozenset(side_effect or ()),
     )
     await _execute(session, workflows, settings)
 
