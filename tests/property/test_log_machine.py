@@ -70,7 +70,7 @@ def _random_seeds() -> Iterator[int]:
 PROFILES = {
     "default": Profile(
         _settings(max_examples=8, stateful_step_count=40, phases=[Phase.generate]),
-        lambda: (1, 2),
+        lambda: (1, 2, 3),
         outages_max=1,
         timeout_s=180,
     ),
