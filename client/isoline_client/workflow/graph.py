@@ -71,20 +71,19 @@ def _walk(entries: Sequence[str], edges: Sequence["Edge"]) -> tuple[set[str], se
         leaving.setdefault(edge.source, []).append(edge)
     closing: set[str] = set()
     reached: set[str] = set()
-    edge: Edge | None
     for entry in entries:
         on_path = {entry: iter(leaving.get(entry, ()))}
         reached.add(entry)
         while on_path:
             node_id = next(reversed(on_path))
-            edge = next(on_path[node_id], None)
-            if edge is None:
+            taken = next(on_path[node_id], None)
+            if taken is None:
                 del on_path[node_id]
-            elif edge.target in on_path:
-                closing.add(edge.id)
-            elif edge.target not in reached:
-                reached.add(edge.target)
-                on_path[edge.target] = iter(leaving.get(edge.target, ()))
+            elif taken.target in on_path:
+                closing.add(taken.id)
+            elif taken.target not in reached:
+                reached.add(taken.target)
+                on_path[taken.target] = iter(leaving.get(taken.target, ()))
     return closing, reached
 
 
