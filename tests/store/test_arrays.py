@@ -32,5 +32,5 @@ def test_an_array_comes_back_as_it_was(pg_url, kind, packed, values):
 def test_a_number_that_is_no_bigint_is_refused(pg_url):
     with psycopg.connect(pg_url.replace("+psycopg", "")) as connection:
         arrays.register(connection)
-        with pytest.raises(Exception, match="argument out of range|int too large|'q' format"):
+        with pytest.raises(Exception, match=r"argument out of range|int too large|'q' format"):
             connection.execute("SELECT %b::BIGINT[]", [BigintArray([2**63])])

@@ -39,7 +39,16 @@ def executor_beside(region: str, workflows: str) -> Callable[[str], AbstractAsyn
 
 def _command(address: str, region: str, workflows: str) -> list[str]:
     program = [sys.executable, "-m", "isoline_client.cli", "executor"]
-    options = ["--server", f"{region}={address}", "--region", region, "--workflows", workflows, "--grace", f"{GRACE_S}s"]
+    options = [
+        "--server",
+        f"{region}={address}",
+        "--region",
+        region,
+        "--workflows",
+        workflows,
+        "--grace",
+        f"{GRACE_S}s",
+    ]
     return [sys.executable, "-I", "-S", str(Path(leash.__file__)), str(os.getpid()), *program, *options]
 
 

@@ -62,7 +62,7 @@ class BooleanArray:
 def register(context: AdaptContext) -> None:
     """Teach a connection the four array types."""
     for kind, dumper in _DUMPERS:
-        context.adapters.register_dumper(kind, dumper)  # type: ignore[union-attr]
+        context.adapters.register_dumper(kind, dumper)
 
 
 def _join(values: Sequence[Any], element_oid: int, packed: Sequence[bytes]) -> bytes:
