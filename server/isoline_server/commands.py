@@ -120,6 +120,7 @@ def key(
 
 
 def up(
+    *,
     data_dir: DataDirOption = None,
     regions: Annotated[
         str | None,
@@ -132,6 +133,15 @@ def up(
             help="Use a temporary folder, removed at the end. Survives any killed process, not a power cut.",
         ),
     ] = False,
+    with_executor: Annotated[
+        str,
+        typer.Option(
+            "--with-executor",
+            metavar="MODULE[,…]",
+            help="Also run an executor of the workflows in these modules beside each server.",
+            show_default=False,
+        ),
+    ] = "",
     as_json: Annotated[
         bool, typer.Option("--json", help="When everything serves, print one JSON line instead of text.")
     ] = False,
@@ -163,7 +173,7 @@ def up(
     chosen = None if ephemeral and data_dir is None else _data_dir(data_dir)
     try:
         run_cluster(
-            Order(data_dir=chosen, regions=regions, ephemeral=ephemeral),
+            Order(data_dir=chosen, regions=regions, ephemeral=ephemeral, workflows=with_executor),
             on_ready=lambda record: typer.echo(record.to_json() if as_json else record.to_text()),
         )
     except (ClusterError, EmbeddedPostgresError, IsolineError, SchemaMismatch, LeaseBusy, OSError, ValueError) as error:

@@ -31,6 +31,11 @@ def check(found: dict[str, Any], *, seq: int | None = None) -> None:
     }
     assert found["killed"]["acknowledged_while_away"] > 0
     assert found["killed"]["pid"] != found["killed"]["pid_after"]
+    effects = found["effects"]
+    assert (effects["after_run"], effects["after_replays"], effects["after_branch"]) == (1, 1, 2)
+    assert [(each["region"], each["diverged"]) for each in effects["replays"]] == [(r, 0) for r in found["regions"]]
+    assert len({each["prefix_digest"] for each in effects["replays"]}) == 1
+    assert (found["masked_equal"], found["raw_suffix_equal"]) == (True, False)
     assert found["ok"] is True
 
 

@@ -5,8 +5,9 @@ from dataclasses import replace
 import pytest
 
 from isoline_client import Position
-from isoline_client.cli.demo.findings import Findings, Forked, Killed, Reading, StateReading
+from isoline_client.cli.demo.findings import Findings, Forked, Killed, Reading, Reexecuted, Replayed, StateReading
 from isoline_client.cli.demo.ledger import Account
+from isoline_client.values import Comparison
 
 HERE, ELSEWHERE = Position(4, b"a" * 32), Position(4, b"b" * 32)
 REGIONS = ("eu", "us", "ap")
@@ -24,6 +25,29 @@ KILLED = Killed(
     acknowledged_after=1,
     away_s=1.0,
 )
+REPLAYS = [Replayed(run_id=f"p-{region}", region=region, prefix_digest=HERE.digest, diverged=0) for region in REGIONS]
+ALIKE = Comparison(
+    a_run_id="p-eu",
+    b_run_id="p-us",
+    from_seq=5,
+    prefix_equal=True,
+    raw_suffix_equal=False,
+    masked_equal=True,
+    compared_events=3,
+    matched_events=3,
+    first_divergence_seq=None,
+    truncated=False,
+)
+EFFECTS = Reexecuted(
+    run_id="w",
+    from_seq=5,
+    after_run=1,
+    after_replays=1,
+    after_branch=2,
+    source_prefix_digest=HERE.digest,
+    replays=REPLAYS,
+    compared=[ALIKE, ALIKE],
+)
 GOOD = Findings(
     regions=REGIONS,
     runs=["r"],
@@ -31,6 +55,7 @@ GOOD = Findings(
     prefix=READINGS,
     states=STATES,
     forks=[FORK],
+    effects=EFFECTS,
     killed=KILLED,
     log=READINGS,
     account=Account(acknowledged=9, lost=0, duplicates=0, misplaced=0, unknown=0, gaps=0),
@@ -65,3 +90,26 @@ def test_one_unequal_digest_spoils_the_verdict(what: str, changed: dict[str, obj
 @pytest.mark.parametrize("wrong", ["lost", "duplicates", "misplaced", "unknown", "gaps"])
 def test_an_account_that_does_not_balance_spoils_the_verdict(wrong: str) -> None:
     assert not replace(GOOD, account=replace(GOOD.account, **{wrong: 1})).ok
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"after_run": 0},
+        {"after_replays": 2},
+        {"after_branch": 1},
+        {"after_branch": 3},
+        {"replays": []},
+        {"replays": [replace(REPLAYS[0], diverged=1), *REPLAYS[1:]]},
+        {"replays": [replace(REPLAYS[0], prefix_digest=ELSEWHERE.digest), *REPLAYS[1:]]},
+        {"compared": []},
+        {"compared": [ALIKE, replace(ALIKE, prefix_equal=False)]},
+        {"compared": [ALIKE, replace(ALIKE, masked_equal=False)]},
+        {"compared": [ALIKE, replace(ALIKE, truncated=True)]},
+        {"compared": [ALIKE, replace(ALIKE, raw_suffix_equal=True)]},
+    ],
+    ids=str,
+)
+def test_a_replay_that_fired_or_differs_spoils_the_verdict(changed: dict[str, object]) -> None:
+    assert EFFECTS.ok
+    assert not replace(GOOD, effects=replace(EFFECTS, **changed)).ok

@@ -55,8 +55,8 @@ async def test_the_purchase_tells_what_it_really_did() -> None:
     async def tell(event: NewEvent) -> None:
         told.append(event)
 
-    with open_shop() as url:
-        await buy_supplies(url, tell)
+    with open_shop() as shop:
+        await buy_supplies(shop.url, tell)
     types = [event.type for event in told]
     assert (types[0], types[-1]) == ("run.started", "run.completed")
     assert types.count("agent.tool-called") == types.count("agent.tool-returned") > 9

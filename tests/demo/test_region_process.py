@@ -17,6 +17,7 @@ async def test_a_server_that_ends_before_it_serves_is_an_error_with_the_end_of_i
         region=Region("eu"),
         address="127.0.0.1:1",
         config=tmp_path / "missing.toml",
+        workflows="",
         log=tmp_path / "server.log",
         parent=os.getpid(),
         environment=os.environ,
@@ -32,6 +33,7 @@ async def test_a_server_whose_parent_is_gone_does_not_start(tmp_path: Path) -> N
         region=Region("eu"),
         address="127.0.0.1:1",
         config=tmp_path / "missing.toml",
+        workflows="",
         log=tmp_path / "server.log",
         parent=1,  # ours is another one
         environment=os.environ,

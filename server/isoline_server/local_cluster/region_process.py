@@ -45,6 +45,7 @@ class RegionProcess:
         region: Region,
         address: str,
         config: Path,
+        workflows: str,
         log: Path,
         parent: int,
         environment: Mapping[str, str],
@@ -54,6 +55,7 @@ class RegionProcess:
         self.region = region
         self.address = address
         serve = [sys.executable, "-P", "-m", "isoline_server", "serve", "--region", region, "--config", str(config)]
+        serve += ["--with-executor", workflows] if workflows else []
         self._argv = [sys.executable, "-I", "-S", leash.__file__, str(parent), *serve]
         self._log = log
         self._environment = dict(environment)

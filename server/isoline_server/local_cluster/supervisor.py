@@ -8,6 +8,7 @@ that dies by itself is started again where it was. SIGTERM, SIGINT, SIGHUP: the 
 import asyncio
 import contextlib
 import os
+import shutil
 import signal
 import socket
 import sys
@@ -34,6 +35,8 @@ class Order:
     data_dir: Path | None
     regions: str | None = None
     ephemeral: bool = False
+    workflows: str = ""
+    """Modules whose workflows an executor beside each server runs; empty: no executors."""
 
 
 def run_cluster(order: Order, *, on_ready: Callable[[ClusterRecord], None]) -> None:
@@ -55,7 +58,9 @@ def run_cluster(order: Order, *, on_ready: Callable[[ClusterRecord], None]) -> N
         addresses = plan.choose_addresses(regions, stored)
         config = plan.write_config(data_dir, database, addresses)
         _migrate(database, regions[1:], report)
-        supervisor = Supervisor(database, addresses, config=config, data_dir=data_dir, report=report)
+        supervisor = Supervisor(
+            database, addresses, config=config, data_dir=data_dir, report=report, workflows=order.workflows
+        )
         try:
             asyncio.run(supervisor.run(stop, on_ready))
         finally:
@@ -74,18 +79,20 @@ class Supervisor:
         config: Path,
         data_dir: Path,
         report: Callable[[str], None],
+        workflows: str = "",
     ) -> None:
         self._database = database
         self._config = config
         self._data_dir = data_dir
         self._report = report
         self._ready = False
-        environment, parent = plan.server_environment(), os.getpid()
+        environment, parent = {**plan.server_environment(), "TMPDIR": str(_temporary(data_dir))}, os.getpid()
         self._servers = [
             RegionProcess(
                 region=region,
                 address=address,
                 config=config,
+                workflows=workflows,
                 log=data_dir / "logs" / f"server-{region}.log",
                 parent=parent,
                 environment=environment,
@@ -147,6 +154,14 @@ class Supervisor:
             config=self._config,
             data_dir=self._data_dir,
         )
+
+
+def _temporary(data_dir: Path) -> Path:
+    """A folder for what servers and executors put aside: inside ours, so that what a killed one leaves goes with it or at the next start."""
+    folder = data_dir / "tmp"
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir()
+    return folder
 
 
 def _folder_of(database: EmbeddedCluster) -> Path:

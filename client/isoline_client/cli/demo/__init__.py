@@ -1,8 +1,8 @@
 """``isoline demo``: three regions on this machine, real histories, forks, a killed server, and the proof that nothing differs or is lost.
 
 ``up`` starts and stops the cluster, ``history`` reads recorded events and ``purchase`` (with ``shop``) makes some, ``ledger`` keeps the
-books on what was acknowledged, ``steps`` is what is done, ``findings`` what was found and whether it is good, ``report`` shows it. Here
-is only the command.
+books on what was acknowledged, ``order`` is the workflow that ``reexecution`` has executed, replayed and branched, ``steps`` is what is
+done, ``findings`` what was found and whether it is good, ``report`` shows it. Here is only the command.
 """
 
 from pathlib import Path
@@ -28,6 +28,11 @@ or there twice. --json prints one object:
   forks          run, source_run, region, mode, from_seq, and reads:
                  rows as in prefix, read back through every region
   fork_prefix_equal  is it the parent's digest at from_seq - 1?
+  effects        a workflow with one order over HTTP; orders as the shop
+                 counted them: after_run, after_replays (one in each
+                 region), after_branch; and its replays
+  masked_equal   are the replays alike behind the boundary, stamps and
+                 declared values aside? raw_suffix_equal: even with them?
   killed         region, pid, pid_after, away_s, and the events that its
                  writer was told of before, while it was away, and after
   log            as prefix, for the whole log at the end; log_equal
@@ -72,7 +77,9 @@ def demo(
 
     Appends histories; reads one prefix through every region while others
     append, and recomputes its digest; forks it in every region; kills a
-    region's server with a writer on it; then reads everything back and
+    region's server with a writer on it; executes a workflow that orders
+    something over HTTP, replays it in every region and branches it once,
+    while the shop counts the orders; then reads everything back and
     compares it with what the writers were told.
 
     A line of a history is an object with type, payload and, where they

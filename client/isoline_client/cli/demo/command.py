@@ -4,7 +4,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from isoline_client.cli.demo import report
+from isoline_client.cli.demo import order, report
 from isoline_client.cli.demo.history import read_history
 from isoline_client.cli.demo.steps import prove
 from isoline_client.cli.demo.up import running_cluster
@@ -21,7 +21,7 @@ async def demonstrate(out: Output, files: Sequence[Path], *, data_dir: Path | No
         out.aside.print(f"isoline demo: {text}", style="dim", soft_wrap=True)
 
     say("starting three regions on this machine")
-    async with running_cluster(data_dir=data_dir, keep=keep) as cluster:
+    async with running_cluster(data_dir=data_dir, keep=keep, workflows=order.__name__) as cluster:
         say(f"they run ({time.monotonic() - begun_s:.1f} s)")
         found = await prove(cluster, histories, say)
     seconds = time.monotonic() - begun_s

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from isoline_client.cli.demo.ledger import Account
-from isoline_client.values import ForkMode, Source
+from isoline_client.values import Comparison, ForkMode, Source
 from isoline_client.verify import Position
 
 
@@ -48,6 +48,53 @@ class Forked:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Replayed:
+    """A replay that was made and executed in a region, and how many divergences its log reports."""
+
+    run_id: str
+    region: str
+    prefix_digest: bytes
+    diverged: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reexecuted:
+    """A run with one external effect, its replays and its branch. The effects are as the other side counted them, each time from the
+    beginning. ``compared``: the first replay with each of the others."""
+
+    run_id: str
+    from_seq: int
+    after_run: int
+    after_replays: int
+    after_branch: int
+    source_prefix_digest: bytes
+    replays: Sequence[Replayed]
+    compared: Sequence[Comparison]
+
+    @property
+    def prefix_equal(self) -> bool:
+        """The replays share the source's prefix, byte for byte."""
+        digests = {each.prefix_digest for each in self.replays}
+        return digests == {self.source_prefix_digest} and all(each.prefix_equal for each in self.compared)
+
+    @property
+    def masked_equal(self) -> bool:
+        """Behind the boundary the replays are the same but for stamps and declared values."""
+        return bool(self.compared) and all(each.masked_equal and not each.truncated for each in self.compared)
+
+    @property
+    def raw_suffix_equal(self) -> bool:
+        """Behind the boundary even the stamps are the same: that would mean that nothing was executed at all."""
+        return any(each.raw_suffix_equal for each in self.compared)
+
+    @property
+    def ok(self) -> bool:
+        counted = (self.after_run, self.after_replays, self.after_branch) == (1, 1, 2)
+        quiet = bool(self.replays) and not any(each.diverged for each in self.replays)
+        return counted and quiet and self.prefix_equal and self.masked_equal and not self.raw_suffix_equal
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Killed:
     """A server that was killed with a writer on it. Counts are of events acknowledged to that writer, whichever region took them."""
 
@@ -70,6 +117,7 @@ class Findings:
     prefix: Sequence[Reading]
     states: Sequence[StateReading]
     forks: Sequence[Forked]
+    effects: Reexecuted
     killed: Killed
     log: Sequence[Reading]
     account: Account
@@ -95,7 +143,7 @@ class Findings:
     @property
     def ok(self) -> bool:
         equal = self.prefix_equal and self.state_equal and self.fork_prefix_equal and self.log_equal
-        return equal and self.account.balanced
+        return equal and self.account.balanced and self.effects.ok
 
 
 def _all_alike(pairs: Sequence[tuple[str, object]]) -> bool:

@@ -6,7 +6,7 @@ from typing import Any
 
 from rich.text import Text
 
-from isoline_client.cli.demo.findings import Findings, Forked, Reading
+from isoline_client.cli.demo.findings import Findings, Forked, Reading, Reexecuted
 from isoline_client.cli.output import Output, add_row, facts, table
 
 _DIGEST_CHARS = 16
@@ -34,6 +34,9 @@ def document(found: Findings, *, seconds: float, data_dir: Path) -> dict[str, An
         "state_equal": found.state_equal,
         "forks": [_fork(each) for each in found.forks],
         "fork_prefix_equal": found.fork_prefix_equal,
+        "effects": _effects(found.effects),
+        "masked_equal": found.effects.masked_equal,
+        "raw_suffix_equal": found.effects.raw_suffix_equal,
         "killed": {
             "region": killed.region,
             "pid": killed.pid,
@@ -68,6 +71,26 @@ def _row(each: Reading) -> dict[str, Any]:
     }
 
 
+def _effects(found: Reexecuted) -> dict[str, Any]:
+    return {
+        "run": found.run_id,
+        "from_seq": found.from_seq,
+        "after_run": found.after_run,
+        "after_replays": found.after_replays,
+        "after_branch": found.after_branch,
+        "prefix_equal": found.prefix_equal,
+        "replays": [
+            {
+                "run": each.run_id,
+                "region": each.region,
+                "prefix_digest": each.prefix_digest.hex(),
+                "diverged": each.diverged,
+            }
+            for each in found.replays
+        ],
+    }
+
+
 def _fork(each: Forked) -> dict[str, Any]:
     return {
         "run": each.run_id,
@@ -91,6 +114,11 @@ def show(out: Output, found: Findings, *, seconds: float) -> None:
             "The whole log at the end:",
             _table([each for each in found.log if each.run_id == run_id]),
         )
+    out.show(
+        Text(f"\n{found.effects.run_id}", "bold"),
+        "A workflow with one real order over HTTP, executed, replayed in every region, branched once:",
+        _replay_table(found.effects),
+    )
     out.show(facts(_facts(found)), "", _verdict(found, seconds))
 
 
@@ -111,8 +139,16 @@ def _fork_table(forks: Sequence[Forked]) -> Any:
     return rows
 
 
+def _replay_table(found: Reexecuted) -> Any:
+    rows = table("replayed in", "from", "digest at from - 1", "as the source", "diverged", numbers=("from", "diverged"))
+    for each in found.replays:
+        digest, same = each.prefix_digest.hex()[:_DIGEST_CHARS], each.prefix_digest == found.source_prefix_digest
+        add_row(rows, each.region, found.from_seq, digest, _yes(same), each.diverged)
+    return rows
+
+
 def _facts(found: Findings) -> list[tuple[str, object]]:
-    killed, account = found.killed, found.account
+    killed, account, effects = found.killed, found.account, found.effects
     told = f"{killed.acknowledged_before}, {killed.acknowledged_while_away} and {killed.acknowledged_after}"
     retried = f", {found.repeated} of them to a retry: their first answer was lost" if found.repeated else ""
     wrong = {"misplaced": account.misplaced, "unknown": account.unknown, "gaps": account.gaps}
@@ -121,6 +157,14 @@ def _facts(found: Findings) -> list[tuple[str, object]]:
         ("state equal", f"{_yes(found.state_equal)} (status, variables and channels at the end of the prefix)"),
         ("fork prefix equal", _yes(found.fork_prefix_equal)),
         ("whole log equal", _yes(found.log_equal)),
+        (
+            "orders at the shop",
+            f"{effects.after_run} after the run, {effects.after_replays} after its replays, {effects.after_branch} after the branch",
+        ),
+        (
+            "replays alike",
+            f"{_yes(effects.masked_equal)} (masked); their bytes differ: {_yes(not effects.raw_suffix_equal)}",
+        ),
         (
             "killed",
             f"the server of {killed.region} (pid {killed.pid}); back as {killed.pid_after} after {killed.away_s:.1f} s",
@@ -141,7 +185,8 @@ def _verdict(found: Findings, seconds: float) -> Text:
     if not found.ok:
         return Text("NOT PROVEN: see what is marked above.", "bold red")
     regions = ", ".join(found.regions)
-    said = f"Proven in {seconds:.1f} s: {regions} hold the same history, byte for byte, and nothing acknowledged is lost or there twice."
+    alike = f"{regions} hold the same history, byte for byte"
+    said = f"Proven in {seconds:.1f} s: {alike}, nothing acknowledged is lost or there twice, and no replay ordered anything."
     return Text(said, "bold green")
 
 

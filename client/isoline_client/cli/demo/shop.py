@@ -42,6 +42,8 @@ class Shop:
     """The stock and the orders. Requests come from several threads."""
 
     def __init__(self) -> None:
+        self.order_requests = 0
+        """Requests to order that arrived, whatever became of them: what the outside world saw."""
         self._lock = threading.Lock()
         self._stock = _fresh_stock()
 
@@ -54,6 +56,8 @@ class Shop:
                 case "GET", "/quotes":
                     return HTTPStatus.OK, self._quote(query["sku"])
                 case "POST", "/orders":
+                    with self._lock:
+                        self.order_requests += 1
                     return self._order(str(body["sku"]), int(body["quantity"]))
         except (KeyError, TypeError, ValueError) as error:
             return HTTPStatus.BAD_REQUEST, {"error": f"{error!r}"}
@@ -112,14 +116,23 @@ class _Handler(BaseHTTPRequestHandler):
 LOOPBACK: Final = "127.0.0.1"
 
 
+@dataclass(frozen=True, slots=True)
+class OpenShop:
+    """A shop that answers."""
+
+    url: str
+    shop: Shop
+
+
 @contextmanager
-def open_shop() -> Iterator[str]:
-    """A shop that is open as long as the block; its address as a URL."""
-    handler = type("Handler", (_Handler,), {"shop": Shop()})
+def open_shop() -> Iterator[OpenShop]:
+    """A shop that is open as long as the block."""
+    shop = Shop()
+    handler = type("Handler", (_Handler,), {"shop": shop})
     with ThreadingHTTPServer((LOOPBACK, 0), handler) as server:
         server.daemon_threads = True
         threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, name="shop", daemon=True).start()
         try:
-            yield f"http://{LOOPBACK}:{server.server_port}"
+            yield OpenShop(f"http://{LOOPBACK}:{server.server_port}", shop)
         finally:
             server.shutdown()

@@ -1,4 +1,5 @@
-"""What the demo does, in order: append, read everywhere while others append, fork everywhere, kill a server, read everything back.
+"""What the demo does, in order: append, read everywhere while others append, fork everywhere, kill a server, execute and re-execute a
+workflow (``reexecution``), read everything back.
 
 A region is always asked through a client that knows that region's server alone, so that an answer is that region's. Nothing is judged
 here: ``findings`` does that.
@@ -19,6 +20,7 @@ from isoline_client.cli.demo.findings import Findings, Forked, Killed, Reading, 
 from isoline_client.cli.demo.history import History
 from isoline_client.cli.demo.ledger import Ledger, Logs, key_of
 from isoline_client.cli.demo.purchase import WORKFLOW_ID, buy_supplies
+from isoline_client.cli.demo.reexecution import Reexecution
 from isoline_client.cli.demo.shop import open_shop
 from isoline_client.cli.demo.up import Cluster
 from isoline_client.cli.failures import CommandError, Exit
@@ -86,6 +88,8 @@ class _Proof:
             states = [state for each in sources for state in await self._states(each)]
             forks = [fork for each in sources for fork in await self._fork_everywhere(each)]
             killed = await self._kill_and_go_on(busy)
+        with open_shop() as open_:
+            effects = await Reexecution(self._clients, self._leading, open_, self._say).all()
         self._say("reading everything back")
         log, logs = await self._read_back([each.run_id for each in sources])
         return Findings(
@@ -95,6 +99,7 @@ class _Proof:
             prefix=prefix,
             states=states,
             forks=forks,
+            effects=effects,
             killed=killed,
             log=log,
             account=self._ledger.account(logs),
@@ -120,8 +125,8 @@ class _Proof:
             nonlocal last
             last = (await self._ledger.append(run, [event])).last
 
-        with open_shop() as url:
-            await buy_supplies(url, tell)
+        with open_shop() as open_:
+            await buy_supplies(open_.url, tell)
         return _Source(run.run_id, last)
 
     @asynccontextmanager

@@ -42,9 +42,12 @@ class Cluster:
 
 
 @asynccontextmanager
-async def running_cluster(*, data_dir: Path | None, keep: bool) -> AsyncIterator[Cluster]:
-    """A cluster that lives as long as the block. With ``keep`` it goes on behind it, unless the block was left by an error or Ctrl-C."""
-    child = _launch(data_dir, detached=keep)
+async def running_cluster(*, data_dir: Path | None, keep: bool, workflows: str) -> AsyncIterator[Cluster]:
+    """A cluster, with executors of ``workflows`` (a module) in every region, that lives as long as the block.
+
+    With ``keep`` it goes on behind it, unless the block was left by an error or Ctrl-C.
+    """
+    child = _launch(data_dir, detached=keep, workflows=workflows)
     try:
         yield await _ready(child)
     except BaseException:
@@ -54,14 +57,14 @@ async def running_cluster(*, data_dir: Path | None, keep: bool) -> AsyncIterator
         await _stop(child)
 
 
-def _launch(data_dir: Path | None, *, detached: bool) -> "subprocess.Popen[bytes]":
+def _launch(data_dir: Path | None, *, detached: bool, workflows: str) -> "subprocess.Popen[bytes]":
     if find_spec("isoline_server") is None:
         raise CommandError("the demo starts servers, which are not installed: pip install 'isoline[embedded]'")
     place = ["--ephemeral"] if data_dir is None else ["--data-dir", str(data_dir)]
     tied = [] if detached else ["--exit-with-parent"]
     # Popen rather than asyncio's: the latter kills the child when the event loop goes. In the main thread: see --exit-with-parent.
     child = subprocess.Popen(
-        [sys.executable, "-P", "-m", "isoline_server", "up", "--json", *place, *tied],
+        [sys.executable, "-P", "-m", "isoline_server", "up", "--json", "--with-executor", workflows, *place, *tied],
         stdin=subprocess.DEVNULL if detached else subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
