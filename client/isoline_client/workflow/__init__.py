@@ -18,7 +18,10 @@ from isoline_client.workflow.actions import (
     StartNode,
     WaitForInterrupt,
 )
+from isoline_client.workflow.authoring import load_workflows
+from isoline_client.workflow.builder import WorkflowBuilder
 from isoline_client.workflow.context import Context, ContextParts
+from isoline_client.workflow.core_nodes import CORE
 from isoline_client.workflow.definition import (
     Constant,
     Edge,
@@ -33,6 +36,7 @@ from isoline_client.workflow.definition import (
     When,
     Workflow,
 )
+from isoline_client.workflow.documents import load_json
 from isoline_client.workflow.errors import (
     DefinitionInvalid,
     Doubt,
@@ -56,6 +60,7 @@ from isoline_client.workflow.host import (
 )
 from isoline_client.workflow.identity import effect_id, interrupt_id, ordinal_number
 from isoline_client.workflow.invocation_key import invocation_key
+from isoline_client.workflow.node_types import NodeTypes, node_type
 from isoline_client.workflow.plan import plan
 from isoline_client.workflow.progress import Progress
 from isoline_client.workflow.results import (
@@ -72,6 +77,7 @@ from isoline_client.workflow.results import (
 from isoline_client.workflow.running import run_node
 
 __all__ = [
+    "CORE",
     "TIMED_OUT",
     "Action",
     "Cancel",
@@ -106,6 +112,7 @@ __all__ = [
     "NodeResult",
     "NodeSpec",
     "NodeType",
+    "NodeTypes",
     "NotStarted",
     "Outcome",
     "Park",
@@ -126,10 +133,14 @@ __all__ = [
     "WaitForInterrupt",
     "When",
     "Workflow",
+    "WorkflowBuilder",
     "action_events",
     "effect_id",
     "interrupt_id",
     "invocation_key",
+    "load_json",
+    "load_workflows",
+    "node_type",
     "ordinal_number",
     "plan",
     "run_node",

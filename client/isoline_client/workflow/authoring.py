@@ -3,15 +3,18 @@
 import importlib
 from types import ModuleType
 
+from isoline_client.workflow.builder import WorkflowBuilder
 from isoline_client.workflow.definition import Workflow
 
 LISTED = "WORKFLOWS"
+_WRITTEN = (Workflow, WorkflowBuilder)
 
 
 def load_workflows(modules: str) -> dict[str, Workflow]:
     """The workflows of some modules (names with commas between), by id: those in a module's list ``WORKFLOWS``, else all at its top level.
 
-    Raises ``ValueError`` for a module that has none or cannot be imported, and for an id that two workflows have.
+    Raises ``DefinitionInvalid`` for a workflow that cannot be used, and ``ValueError`` for
+    a module that has none or cannot be imported, and for an id that two workflows have.
     """
     found: dict[str, Workflow] = {}
     for name in filter(None, map(str.strip, modules.split(","))):
@@ -33,8 +36,12 @@ def _imported(name: str) -> ModuleType:
 
 def _offered(module: ModuleType) -> list[Workflow]:
     members = vars(module)
-    listed = members.get(LISTED, [value for value in members.values() if isinstance(value, Workflow)])
-    found = [value for value in listed if isinstance(value, Workflow)]
+    listed = members.get(LISTED, [value for value in members.values() if isinstance(value, _WRITTEN)])
+    found = [
+        value.build() if isinstance(value, WorkflowBuilder) else value
+        for value in listed
+        if isinstance(value, _WRITTEN)
+    ]
     if not found or len(found) != len(listed):
         raise ValueError(f"{module.__name__} must have workflows at its top level, or a list of them named {LISTED}")
     return found

@@ -174,6 +174,11 @@ class Context:
         value = await self.draw("env", lambda: os.environ.get(name))
         return None if value is None else str(value)
 
+    @property
+    def sources(self) -> tuple[str, ...]:
+        """The sources that the workflow declares."""
+        return self._workflow.settings.sources
+
     async def draw(self, source: str, fresh: Callable[[], Json]) -> Json:
         """A value from a declared source (``x-…`` for one of your own). ``fresh`` is called when none is recorded."""
         if source not in self._workflow.settings.sources:
@@ -246,8 +251,10 @@ class Context:
         return await self._asking(self._host.interrupt(request))
 
     async def sleep(self, delay_ms: int) -> None:
-        """Wait, across restarts: from when this execution began in the log. The node is run again from its start when time has come."""
-        self._may("sleep", "side-effect")
+        """Wait, across restarts: from when this execution began in the log. The node is run again from its start when time has come.
+
+        A replay does not wait.
+        """
         remaining_ms = await self._asking(self._host.remaining_ms(delay_ms))
         if remaining_ms > 0:
             raise self._stop(Park(remaining_ms))

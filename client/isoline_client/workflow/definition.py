@@ -12,6 +12,7 @@ from isoline_client.workflow.graph import Graph
 from isoline_client.workflow.values import Json
 
 if TYPE_CHECKING:
+    from isoline_client.workflow.builder import WorkflowBuilder
     from isoline_client.workflow.context import Context
     from isoline_client.workflow.host import EffectTicket, LlmRequest, LlmResponse
 
@@ -152,6 +153,13 @@ class Workflow:
     tools: Mapping[str, Tool] = field(default_factory=dict)
     models: Mapping[str, Model] = field(default_factory=dict)
     """By provider id."""
+
+    @staticmethod
+    def define(workflow_id: str, *, version: int | str, **options: Any) -> "WorkflowBuilder":
+        """Begin a workflow in Python: ``builder.define``, whose options are variables, bounds, sources and node types."""
+        from isoline_client.workflow import builder  # a builder is made of definitions
+
+        return builder.define(workflow_id, version=version, **options)
 
     def node(self, node_id: str) -> NodeSpec:
         """A node by its id; ``KeyError`` when there is none."""

@@ -185,10 +185,15 @@ def _suspension(start: StartNode, suspended: Suspended, result: NodeResult) -> l
 
 
 def _loop_limit(action: LoopLimit) -> list[NewEvent]:
-    told = f"{action.node_id} was entered {action.iterations} times, and may be {action.limit} times"
-    error = Failure(code="loop_limit_exceeded", message=told, retryable=False)
+    error = loop_limit_exceeded(action.node_id, action.iterations, action.limit)
     counts = {"iterations": action.iterations, "limit": action.limit}
     return [_of(action.node_id, "workflow.loopback-limit", counts), _run_failed(error, action.node_id)]
+
+
+def loop_limit_exceeded(node_id: str, iterations: int, limit: int) -> Failure:
+    """Why a run ends whose loop wants to go on."""
+    told = f"{node_id} was entered {iterations} times, and may be {limit} times"
+    return Failure(code="loop_limit_exceeded", message=told, retryable=False)
 
 
 def _run_failed(error: Failure, node_id: str) -> NewEvent:

@@ -1,7 +1,8 @@
 """Who follows whom in a workflow: which edges close a loop, where a run begins, what a loop enters again. Computed once, never changed.
 
-An edge closes a loop when it leads back to a node on the way from the beginning to its source, with nodes visited in the order of the
-definition: so the same definition always has the same loops.
+A run begins at the nodes without an incoming edge, and at the first node (by definition) of a cycle that none of them leads to. An edge closes
+a loop when it leads back to a node on the way from there to its source, with nodes visited in the order of the definition: so the same
+definition always has the same loops.
 """
 
 from collections.abc import Mapping, Sequence
@@ -17,7 +18,7 @@ class Graph:
     """Everything by node id. A loop's edge is in ``loops`` and in neither ``incoming`` nor ``outgoing``."""
 
     entries: tuple[str, ...]
-    """Nodes without an incoming edge, in order of definition: a run begins there."""
+    """Where a run begins, in order of definition."""
     incoming: Mapping[str, tuple["Edge", ...]]
     outgoing: Mapping[str, tuple["Edge", ...]]
     loops: Mapping[str, tuple["Edge", ...]]
@@ -27,13 +28,11 @@ class Graph:
     rounds: Mapping[str, tuple[tuple[str, tuple[str, ...]], ...]]
     """What may run again when a loop enters this node: itself and all that is reachable from it without another loop; each with those of
     its incoming edges that come from among them."""
-    unreachable: tuple[str, ...]
 
     @classmethod
     def of(cls, node_ids: Sequence[str], edges: Sequence["Edge"]) -> "Graph":
         """Make the graph of nodes that all exist."""
-        entries = _entries(node_ids, edges)
-        closing, reached = _walk(entries, edges)
+        entries, closing = _walk(node_ids, edges)
         forward = [edge for edge in edges if edge.id not in closing]
         loops = [edge for edge in edges if edge.id in closing]
         outgoing = _by(node_ids, forward, "source")
@@ -48,13 +47,7 @@ class Graph:
                 for node_id, into in _by(node_ids, edges, "target").items()
             },
             rounds={edge.target: _round(edge.target, outgoing, incoming) for edge in loops},
-            unreachable=tuple(node_id for node_id in node_ids if node_id not in reached),
         )
-
-
-def _entries(node_ids: Sequence[str], edges: Sequence["Edge"]) -> tuple[str, ...]:
-    targets = {edge.target for edge in edges}
-    return tuple(node_id for node_id in node_ids if node_id not in targets)
 
 
 def _by(node_ids: Sequence[str], edges: Sequence["Edge"], end: str) -> dict[str, tuple["Edge", ...]]:
@@ -64,27 +57,37 @@ def _by(node_ids: Sequence[str], edges: Sequence["Edge"], end: str) -> dict[str,
     return {node_id: tuple(each) for node_id, each in found.items()}
 
 
-def _walk(entries: Sequence[str], edges: Sequence["Edge"]) -> tuple[set[str], set[str]]:
-    """Edges that lead back to where the walk is coming from, and the nodes it reaches. Depth first, without recursion."""
-    leaving: dict[str, list[Edge]] = {}
-    for edge in edges:
-        leaving.setdefault(edge.source, []).append(edge)
+def _walk(node_ids: Sequence[str], edges: Sequence["Edge"]) -> tuple[tuple[str, ...], set[str]]:
+    """Where a run begins, and the edges that close a loop."""
+    leaving = _by(node_ids, edges, "source")
+    targets = {edge.target for edge in edges}
+    entries = [node_id for node_id in node_ids if node_id not in targets]
     closing: set[str] = set()
     reached: set[str] = set()
     for entry in entries:
-        on_path = {entry: iter(leaving.get(entry, ()))}
-        reached.add(entry)
-        while on_path:
-            node_id = next(reversed(on_path))
-            taken = next(on_path[node_id], None)
-            if taken is None:
-                del on_path[node_id]
-            elif taken.target in on_path:
-                closing.add(taken.id)
-            elif taken.target not in reached:
-                reached.add(taken.target)
-                on_path[taken.target] = iter(leaving.get(taken.target, ()))
-    return closing, reached
+        _descend(entry, leaving, reached, closing)
+    for node_id in node_ids:
+        if node_id not in reached and any(node_id in _reach(edge.target, leaving) for edge in leaving[node_id]):
+            entries.append(node_id)
+            _descend(node_id, leaving, reached, closing)
+    first = {node_id: place for place, node_id in enumerate(node_ids)}
+    return tuple(sorted(entries, key=first.__getitem__)), closing
+
+
+def _descend(entry: str, leaving: Mapping[str, tuple["Edge", ...]], reached: set[str], closing: set[str]) -> None:
+    """Depth first, without recursion: note what is reached, and the edges that lead back onto the path."""
+    on_path = {entry: iter(leaving[entry])}
+    reached.add(entry)
+    while on_path:
+        node_id = next(reversed(on_path))
+        edge = next(on_path[node_id], None)
+        if edge is None:
+            del on_path[node_id]
+        elif edge.target in on_path:
+            closing.add(edge.id)
+        elif edge.target not in reached:
+            reached.add(edge.target)
+            on_path[edge.target] = iter(leaving[edge.target])
 
 
 def _round(

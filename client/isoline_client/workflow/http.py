@@ -5,8 +5,9 @@ An answer is an answer, whatever its status: 4xx and 5xx say that it was refused
 """
 
 import base64
+import json as json_text
 import ssl
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, Final, Protocol
@@ -47,6 +48,8 @@ class HttpResponse:
     status_code: int
     headers: Mapping[str, str]
     content: bytes
+    truncated: bool = False
+    """The body was larger than what is recorded; ``content`` is its beginning."""
 
     @property
     def text(self) -> str:
@@ -54,9 +57,7 @@ class HttpResponse:
 
     def json(self) -> Any:
         """The body, parsed."""
-        import json
-
-        return json.loads(self.content)
+        return json_text.loads(self.content)
 
     @property
     def is_success(self) -> bool:
@@ -158,23 +159,24 @@ async def _send(described: Mapping[str, Any], ticket: EffectTicket, timeout_s: f
                 **body,
             ) as answer,
         ):
-            received = await _body(answer.aiter_bytes())
-            return answer.status_code, _recorded(answer.status_code, dict(answer.headers), received)
+            received, whole = await _body(answer.aiter_bytes())
+            recorded = _recorded(answer.status_code, dict(answer.headers), received)
+            return answer.status_code, recorded if whole else {**recorded, "truncated": True}
     except (httpx.ConnectError, httpx.ConnectTimeout, httpx.UnsupportedProtocol, httpx.InvalidURL) as error:
         raise EffectNotSent(str(error) or type(error).__name__) from error
 
 
-async def _body(parts: Any) -> bytes:
-    """What of the body is recorded: its beginning, when it is too large."""
+async def _body(parts: AsyncIterator[bytes]) -> tuple[bytes, bool]:
+    """What of the body is recorded, and whether that is all of it."""
     body = bytearray()
     async for part in parts:
         body += part
         if len(body) > BODY_BYTES_MAX:
             break
-    return bytes(body[:BODY_BYTES_MAX])
+    return bytes(body[:BODY_BYTES_MAX]), len(body) <= BODY_BYTES_MAX
 
 
-def _recorded(status: int, headers: Mapping[str, str], body: bytes) -> Json:
+def _recorded(status: int, headers: Mapping[str, str], body: bytes) -> dict[str, Json]:
     try:
         content: dict[str, Json] = {"text": body.decode()}
     except UnicodeDecodeError:
@@ -191,6 +193,7 @@ def _response(value: Json) -> HttpResponse:
         status_code=status if isinstance(status, int) else 200,
         headers={name: str(each) for name, each in headers.items()} if isinstance(headers, Mapping) else {},
         content=content,
+        truncated=pick(value, "truncated") is True,
     )
 
 

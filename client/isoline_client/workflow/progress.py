@@ -24,7 +24,7 @@ from typing import Any, Final, Literal, TypeAlias
 
 from isoline_client.workflow import channels
 from isoline_client.workflow.definition import Edge, TriggerRule, Workflow
-from isoline_client.workflow.events import CANCEL_REQUESTED, DRAWS, MEMORY_VALUE, VISIT
+from isoline_client.workflow.events import CANCEL_REQUESTED, DRAWS, MEMORY_VALUE, VISIT, loop_limit_exceeded
 from isoline_client.workflow.results import DrawAt, Failure
 from isoline_client.workflow.values import Json, pick
 
@@ -126,6 +126,7 @@ class Progress:
         """Requested interrupts by id."""
         self.resolutions: dict[Asked, Mapping[str, Json]] = {}
         """Payloads of ``interrupt.resolved``."""
+        self._requested: set[Asked] = set()
         self._graph: Final = workflow.graph
 
     @classmethod
@@ -150,7 +151,7 @@ class Progress:
 
     def is_requested(self, node_id: str, visit: int, key: str) -> bool:
         """Whether an interrupt was requested, resolved or not."""
-        return Asked(node_id, visit, key) in self.asked.values()
+        return Asked(node_id, visit, key) in self._requested
 
     def apply(self, seq: int, kind: str, node_id: str, payload: Mapping[str, Any]) -> "Progress":
         """Take the event at ``seq``; ``kind`` is its type. The payload is kept in part, so nobody may change it afterwards."""
@@ -248,6 +249,11 @@ class Progress:
         self._strike(node_id)
         self._pass_on(node_id, "skipped", None)
 
+    def _loopback_limit(self, node_id: str, payload: Mapping[str, Any]) -> None:
+        """The end that goes with it may have been cut off: it is all that is left to do."""
+        iterations, limit = _integer(payload, "iterations", 1), _integer(payload, "limit", 1)
+        self.failed = (node_id, loop_limit_exceeded(node_id, iterations, limit))
+
     def _node_cancelled(self, node_id: str, _payload: Mapping[str, Any]) -> None:
         self.open.pop(node_id, None)
         self._strike(node_id)
@@ -319,9 +325,10 @@ class Progress:
     def _interrupt_requested(self, node_id: str, payload: Mapping[str, Any]) -> None:
         interrupt_id = _text(payload, "interruptId")
         node = self.node(node_id)
-        self.asked.setdefault(interrupt_id, Asked(node_id, node.visit, _text(payload, "key") or interrupt_id))
+        asked = self.asked.setdefault(interrupt_id, Asked(node_id, node.visit, _text(payload, "key") or interrupt_id))
+        self._requested.add(asked)
         execution = self.open.get(node_id)
-        if execution is not None and self.asked[interrupt_id] not in self.resolutions:
+        if execution is not None and asked not in self.resolutions:
             execution.waiting_for = interrupt_id
 
     def _node_suspended(self, node_id: str, payload: Mapping[str, Any]) -> None:
@@ -381,6 +388,7 @@ _STEPS: Final[Mapping[str, _Fold]] = {
     "interrupt.requested": Progress._interrupt_requested,  # noqa: SLF001
     "node.suspended": Progress._node_suspended,  # noqa: SLF001
     "interrupt.resolved": Progress._interrupt_resolved,  # noqa: SLF001
+    "workflow.loopback-limit": Progress._loopback_limit,  # noqa: SLF001
     "version.pinned": Progress._version_pinned,  # noqa: SLF001
     "variable.changed": Progress._variable_changed,  # noqa: SLF001
     "channel.written": Progress._channel_written,  # noqa: SLF001
