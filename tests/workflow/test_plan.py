@@ -1,5 +1,7 @@
 """What a run does next: order, trigger rules, loops, retries, and the ends of a run."""
 
+from itertools import pairwise
+
 import pytest
 
 from isoline_client.workflow import (
@@ -36,7 +38,7 @@ def made(*names, **options):
 
 def chain(*names, **options):
     workflow = made(*names, **options)
-    for source, target in zip(names, names[1:], strict=False):
+    for source, target in pairwise(names):
         workflow.edge(source, target)
     return workflow
 
