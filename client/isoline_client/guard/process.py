@@ -80,9 +80,13 @@ class WorkerProcess:
         return f"{how}: {said}" if said else how
 
     def kill(self) -> None:
-        """End it at once; whoever waits for its messages learns of it."""
-        with contextlib.suppress(ProcessLookupError):
-            self._process.kill()
+        """End it at once; whoever waits for its messages learns of it.
+
+        Not through ``Process.kill``, which looks at the process first and so may take its exit status away from who waits for it.
+        """
+        if self._process.returncode is None:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self.pid, signal.SIGKILL)
 
     async def stop(self) -> None:
         """End it: it goes when its channel is closed, or is killed."""
