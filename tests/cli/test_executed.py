@@ -68,6 +68,7 @@ def test_a_dry_run_says_what_would_be_fired_and_makes_nothing(isoline, outside: 
     wait_until(lambda: ended(isoline, run), what="the end of the run")
     runs = isoline("run", "list", "--limit", "0", "--json").lines
     branch = isoline("fork", run, "--from", "0", "--dry-run", "--json").json
+    assert [each["cost"] for each in branch["effects"]] == [{"currency": "EUR", "amount": "0.01"}] * 3
     assert (branch["fires"], branch["suppresses"]) == (3, 0)
     assert [effect["nodeId"] for effect in branch["effects"]] == ["mail"] * 3
     assert branch["effects"][0]["seam"] == "http.request"

@@ -46,7 +46,7 @@ async def book(ctx: Context, inputs: Mapping[str, Any]) -> dict[str, Any]:
 
 
 async def mail(ctx: Context, inputs: Mapping[str, Any]) -> dict[str, Any]:
-    answer = await ctx.http.post(f"{inputs['url']}/mail/{ctx.visit}")
+    answer = await ctx.http.post(f"{inputs['url']}/mail/{ctx.visit}", cost={"currency": "EUR", "amount": "0.01"})
     return {"status": answer.status_code, "count": answer.json().get("count")}
 
 

@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 
 from isoline_client.workflow.errors import EffectNotSent, NodeError
 from isoline_client.workflow.host import EffectOutcome, EffectTicket
-from isoline_client.workflow.values import Json, as_json, pick
+from isoline_client.workflow.values import Json, as_json, as_object, pick
 
 SEAM: Final = "http.request"
 TIMEOUT_S: Final = 30.0
@@ -108,9 +108,10 @@ class Http:
         content: str | None = None,
         timeout_s: float = TIMEOUT_S,
         idempotent: bool = False,
+        cost: Mapping[str, Json] | None = None,
     ) -> HttpResponse:
         """Send a request, once. ``idempotent``: the other side knows it by its Idempotency-Key, so it may be sent again when the answer was
-        lost."""
+        lost. ``cost``: what it costs, for the ledger of effects, as ``{"currency": "EUR", "amount": "0.12"}``."""
         described: dict[str, Json] = {
             "method": method.upper(),
             "url": url,
@@ -119,6 +120,7 @@ class Http:
             "json": as_json(json),
             "content": content,
         }
+        priced = None if cost is None else as_object(cost)
 
         async def send(ticket: EffectTicket) -> EffectOutcome:
             status, value = await _send(described, ticket, timeout_s)
@@ -126,7 +128,7 @@ class Http:
                 raise ConnectionError(
                     f"a gateway answered {status}: whether the request arrived behind it is not known"
                 )
-            return EffectOutcome(state="completed", value=value, refused=status >= 400)
+            return EffectOutcome(state="completed", value=value, refused=status >= 400, cost=priced)
 
         peer = f"{method.upper()} {_peer(url)}"
         outcome = await self._cause(SEAM, peer, described, send, idempotent=idempotent)
