@@ -1,22 +1,19 @@
 """Carry a step out that is safe to repeat, for as long as its caller waits: the one law for calls that carry no request id."""
 
 import asyncio
-import random
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
 from isoline_server.domain.errors import OutcomeUnknown, StoreUnavailable
+from isoline_server.operations.backoff import Backoff
 from isoline_server.operations.ports import StoreRetryable
 
 T = TypeVar("T")
 
-BACKOFF_FIRST_S = 0.01
-BACKOFF_MAX_S = 1.0
-
 
 async def carry_out(step: Callable[[], Awaitable[T]], timeout_s: float) -> T:
     """What the step returns, once the database carries it out. Raises ``StoreUnavailable``, or ``OutcomeUnknown`` when a try may have landed."""
-    backoff_s = BACKOFF_FIRST_S
+    backoff = Backoff()
     in_doubt = False
     try:
         async with asyncio.timeout(timeout_s):
@@ -26,7 +23,6 @@ async def carry_out(step: Callable[[], Awaitable[T]], timeout_s: float) -> T:
                     return await step()
                 except StoreRetryable as error:
                     in_doubt = doubtful_before or error.ambiguous
-                await asyncio.sleep(backoff_s * random.uniform(0.5, 1.0))  # noqa: S311 - jitter
-                backoff_s = min(BACKOFF_MAX_S, backoff_s * 2)
+                await backoff.pause()
     except TimeoutError:
         raise (OutcomeUnknown() if in_doubt else StoreUnavailable("no answer within the deadline")) from None

@@ -6,7 +6,6 @@ another body left under the same request id can only be met by a client that tol
 """
 
 import asyncio
-import random
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
@@ -17,13 +16,12 @@ from isoline_server.domain.ids import RUN_ENTROPY_BYTES, RunId, Tenant, check_na
 from isoline_server.domain.imported import ImportCommand, ImportedLog, TakenEvent
 from isoline_server.domain.receipt import Receipt, import_hash, request_key
 from isoline_server.domain.run import ERA_V1, Run
+from isoline_server.operations.backoff import Backoff
 from isoline_server.operations.make_run import RunMaker
 from isoline_server.operations.ports import Clock, EventsWrite, LogWriter, StoreRetryable
 
 BATCH_S = 30.0
 """How long one batch may wait for the database before the import gives up."""
-BACKOFF_FIRST_S = 0.01
-BACKOFF_MAX_S = 1.0
 
 Take = Callable[[bytes, int, str, Tenant, JsonObject], TakenEvent]
 """Checks a document (of a seq, named by a field, of a tenant and its legacy subject) and makes what is stored and hashed."""
@@ -101,7 +99,7 @@ class RunImporter:
         return log
 
     async def _insert(self, command: ImportCommand, write: EventsWrite) -> None:
-        backoff_s = BACKOFF_FIRST_S
+        backoff = Backoff()
         try:
             async with asyncio.timeout(BATCH_S):
                 while True:
@@ -110,8 +108,7 @@ class RunImporter:
                             raise RequestIdReused(command.request_id)
                         return
                     except StoreRetryable:
-                        await asyncio.sleep(backoff_s * random.uniform(0.5, 1.0))  # noqa: S311 - jitter
-                        backoff_s = min(BACKOFF_MAX_S, backoff_s * 2)
+                        await backoff.pause()
         except TimeoutError:
             raise StoreUnavailable("no answer within the deadline") from None
 

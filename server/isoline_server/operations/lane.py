@@ -8,7 +8,6 @@ Not here: how an append is decided (``domain.append``), SQL (``store``), who may
 """
 
 import asyncio
-import random
 from collections import OrderedDict, deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
@@ -39,6 +38,7 @@ from isoline_server.domain.errors import (
 from isoline_server.domain.ids import Region, RunId
 from isoline_server.domain.receipt import Receipt, append_hash, append_keys
 from isoline_server.domain.run import ERA, ForkMode, Head
+from isoline_server.operations.backoff import Backoff
 from isoline_server.operations.ports import (
     Clock,
     GroupWrite,
@@ -57,8 +57,6 @@ HINTS_MAX = 10_000
 GATHER_S = 0.0005
 """How long a lane with several callers lets appends gather before it writes. A lone caller never waits."""
 
-BACKOFF_FIRST_S = 0.01
-BACKOFF_MAX_S = 1.0
 GIVE_UP_AFTER_S = 60.0
 """How long a lane goes on when no caller's deadline ends it first."""
 
@@ -215,7 +213,7 @@ class Lane:
 
     async def _carry_out(self, batch: list[Pending]) -> None:
         """Bring every append of the batch to an outcome. Appends of one run keep their order."""
-        backoff_s = BACKOFF_FIRST_S
+        backoff = Backoff()
         apart = False
         while batch := self._still_wanted(batch):
             try:
@@ -228,8 +226,7 @@ class Lane:
                 self._drop_hints(batch)
             except StoreRetryable:
                 self._drop_hints(batch)
-                await asyncio.sleep(backoff_s * random.uniform(0.5, 1.0))  # noqa: S311 - jitter
-                backoff_s = min(BACKOFF_MAX_S, backoff_s * 2)
+                await backoff.pause()
             except Exception as error:  # noqa: BLE001 - one bad append must not fail its neighbours, nor end the lane
                 self._drop_hints(batch)
                 if apart:

@@ -5,7 +5,6 @@ its lineage and the digest at the boundary, all of which can never change again.
 """
 
 import asyncio
-import random
 from contextlib import suppress
 from dataclasses import replace
 
@@ -15,11 +14,9 @@ from isoline_server.domain.ids import Region, Tenant, mint_run_id
 from isoline_server.domain.receipt import Receipt, create_hash, fork_hash, receipt_region, request_key
 from isoline_server.domain.run import ERA, MARK_START, Freshness, Head, Mark, Run
 from isoline_server.operations.append import Lanes
+from isoline_server.operations.backoff import Backoff
 from isoline_server.operations.ports import Clock, IdSource, KeySeen, LogWriter, StoreRetryable
 from isoline_server.operations.reading import Reading
-
-BACKOFF_FIRST_S = 0.01
-BACKOFF_MAX_S = 1.0
 
 
 class RunMaker:
@@ -122,7 +119,7 @@ class RunMaker:
         receipt = replace(receipt, run_id=run.run_id)
         loop = asyncio.get_running_loop()
         give_up_at_s = loop.time() + timeout_s
-        backoff_s = BACKOFF_FIRST_S
+        backoff = Backoff()
         in_doubt = False
         try:
             async with asyncio.timeout_at(give_up_at_s):
@@ -138,8 +135,7 @@ class RunMaker:
                                 return earlier, earlier.run_id != run.run_id
                     except StoreRetryable as error:
                         in_doubt = doubtful_before or error.ambiguous
-                    await asyncio.sleep(backoff_s * random.uniform(0.5, 1.0))  # noqa: S311 - jitter
-                    backoff_s = min(BACKOFF_MAX_S, backoff_s * 2)
+                    await backoff.pause()
         except TimeoutError:
             raise (OutcomeUnknown() if in_doubt else StoreUnavailable("no answer within the deadline")) from None
         self._reading.remember(run)
