@@ -189,6 +189,18 @@ def test_the_limit_of_a_loop_is_recorded_before_the_run_fails():
     assert go_on(workflow.build(), log[:-1]) == log
 
 
+def test_a_node_of_two_loops_is_bounded_by_all_its_entries():
+    """Entered once by its way in, once by its own loop, a third time behind the outer loop."""
+    workflow = chain("a", "b", max_loopback_iterations=2)
+    workflow.edge("b", "b", when=When("/n", 1))
+    workflow.edge("b", "a")
+
+    log = go_on(workflow.build(), [STARTED])
+
+    assert told(log)[-4:] == ["started a", "completed a", "workflow.loopback-limit b", "run.failed"]
+    assert sum(each[:2] == ("node.started", "b") for each in log) == 2
+
+
 def test_a_failure_may_be_what_a_loop_answers():
     workflow = made("a", max_loopback_iterations=3)
     workflow.edge("a", "a", trigger="any_failed")

@@ -287,7 +287,7 @@ class Progress:
         if all(RULES[edge.trigger_rule](states) for edge in into):
             for edge in into:
                 self.unanswered.pop(edge.source, None)
-            self._decide(node_id, "start")
+            self._enter(node_id)
         else:
             self._decide(node_id, "skip")
 
@@ -306,8 +306,13 @@ class Progress:
             for edge_id in inner_edges:
                 other.edges.pop(edge_id, None)
             other.decided = False
-        limit = self.workflow.settings.max_loopback_iterations
-        self._decide(node_id, "start" if self.node(node_id).visit < limit else "loop-limit")
+        self._enter(node_id)
+
+    def _enter(self, node_id: str) -> None:
+        """Due to run, unless it was entered as often as it may be; inside an outer loop its own iterations count on."""
+        visit = self.node(node_id).visit
+        over = visit > 0 and visit >= self.workflow.settings.max_loopback_iterations
+        self._decide(node_id, "loop-limit" if over else "start")
 
     def _decide(self, node_id: str, due: Due) -> None:
         self.node(node_id).decided = True
