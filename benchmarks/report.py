@@ -35,6 +35,9 @@ retry. It is what a log service costs in Python before it does anything for its 
   client pays that only verifies or stores. The floor sends pages of 1,000 events, ours pages of just under 1 MiB.
 - **fork**: its "floor" is one append of ours, made in turns with the forks, for the floor's server has no forks. The source runs are known to
   the server, as they are while somebody works with them; a server that never saw the source reads it first, which is one more query.
+- **replay**: from the call that forks to the terminal event in a tail of the fork; the executor and its shut-in worker run as `isoline executor`
+  starts them. Half of the nodes send a datagram when the source runs; the listener counts what the replays send. The pure nodes are executed
+  again. The events are the executor's own, not of 256 B. "Per pure node" is the time of a live run divided by its nodes.
 - **verify**: three servers, one in front of the primary and two in front of hot standbys (a commit waits for one of them). The first way
   reads everything from all three regions into one client, the second lets every region recompute its chain and compares the digests.
 - **memory**: of the server process (`VmRSS`, looked at every 20 ms), over what it takes when idle. Every stream has a fresh process. The
