@@ -367,8 +367,52 @@ def test_events_without_our_own_members_fold_too():
     assert action.start.inputs == {"run": {}, "a": {}}
 
 
+def test_a_log_in_which_nodes_ran_side_by_side_folds_too():
+    workflow = chain("a", "b").build()
+    log = [
+        STARTED,
+        line("node.started", "a"),
+        line("node.started", "b"),
+        line("node.completed", "a"),
+        line("node.completed", "b"),
+    ]
+
+    assert isinstance(next_of(workflow, log), Finish)
+
+
+def test_a_join_in_a_loop_waits_for_all_its_edges_in_every_round():
+    workflow = made("a", "left", "right", "join", max_loopback_iterations=2)
+    workflow.edge("a", "left")
+    workflow.edge("a", "right")
+    workflow.edge("left", "join")
+    workflow.edge("right", "join")
+    workflow.edge("join", "a", when=When("/n", 1))
+
+    started = [node for kind, node, _ in go_on(workflow.build(), [STARTED]) if kind == "node.started"]
+
+    assert started == ["a", "left", "right", "join"] * 2
+
+
+def test_each_visit_counts_its_attempts_anew():
+    workflow = made(max_loopback_iterations=2)
+    workflow.use("a", "core.noop", retry=Retry(max_attempts=2))
+    workflow.edge("a", "a", when=When("/n", 2))
+
+    log = go_on(workflow.build(), [STARTED], failing(("a", 1), retryable=True))
+
+    assert [(p["x-isoline-visit"], p["attempt"]) for kind, _, p in log if kind == "node.started"] == [
+        (1, 0),
+        (1, 1),
+        (2, 0),
+    ]
+
+
 def test_nothing_follows_an_end():
     workflow = chain("a", "b").build()
+    ended = fold(
+        workflow, [STARTED, line("run.cancelled"), line("run.failed"), line("variable.changed", name="v", next=1)]
+    )
+    assert (ended.ended, ended.variables) == ("run.cancelled", {})
 
     assert next_of(workflow, [STARTED, line("run.cancelled"), line("run.started"), line("node.failed", "a")]) == Ended()
 

@@ -47,6 +47,17 @@ def test_an_immediate_pause_cuts_the_attempt():
     assert told(go_on(two(), [*paused, line("run.resumed")]))[3:6] == ["run.resumed", "started a", "completed a"]
 
 
+def test_what_a_pause_cut_comes_before_whatever_else_is_due():
+    made = Workflow.define("example.beside", version=1)
+    made.use("a", "core.noop")
+    made.use("b", "core.noop")
+
+    action = next_of(made.build(), [*BEGUN, line("run.paused", drainPolicy="immediate"), line("run.resumed")])
+
+    assert isinstance(action, StartNode)
+    assert action.node_id == "a"
+
+
 def test_an_immediate_pause_does_not_cut_a_node_that_waits():
     log = [
         *BEGUN,
