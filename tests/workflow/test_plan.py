@@ -381,16 +381,17 @@ def test_a_log_in_which_nodes_ran_side_by_side_folds_too():
 
 
 def test_a_join_in_a_loop_waits_for_all_its_edges_in_every_round():
-    workflow = made("a", "left", "right", "join", max_loopback_iterations=2)
+    workflow = made("a", "left", "right", "longer", "join", max_loopback_iterations=2)
     workflow.edge("a", "left")
     workflow.edge("a", "right")
+    workflow.edge("right", "longer")
     workflow.edge("left", "join")
-    workflow.edge("right", "join")
+    workflow.edge("longer", "join")
     workflow.edge("join", "a", when=When("/n", 1))
 
     started = [node for kind, node, _ in go_on(workflow.build(), [STARTED]) if kind == "node.started"]
 
-    assert started == ["a", "left", "right", "join"] * 2
+    assert started == ["a", "left", "right", "longer", "join"] * 2
 
 
 def test_each_visit_counts_its_attempts_anew():
