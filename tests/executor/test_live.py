@@ -1,6 +1,6 @@
 """Live runs, driven from their logs."""
 
-from isoline_client.executor.recorded import CANCEL_REQUESTED
+from isoline_client.workflow.events import CANCEL_REQUESTED
 from support.counting import Counting
 from support.executing import Floor, answer, find, log, say, types
 
@@ -52,6 +52,17 @@ async def test_a_run_waits_for_an_answer_and_goes_on(eu: Floor, outside: Countin
     (asked,) = await find(run, "node.completed", "ask")
     assert asked.payload["outputs"] == {"answer": {"ok": True}}
     assert (await log(run))[-1].type == "run.completed"
+
+
+async def test_what_was_drawn_before_a_question_is_drawn_again_behind_its_answer(eu: Floor) -> None:
+    run = await eu.run("ask-number")
+    (asked,) = await find(run, "interrupt.requested")
+    await answer(run, "ask-number", "yes")
+    await eu.work()
+    (done,) = await find(run, "node.completed")
+    assert done.payload["outputs"] == {"number": asked.payload["data"]["number"], "answer": "yes"}
+    fork = await eu.fork(run)
+    assert (await find(fork, "node.completed"))[0].payload == done.payload
 
 
 async def test_a_refused_request_is_sent_again_under_the_same_id(eu: Floor, outside: Counting) -> None:

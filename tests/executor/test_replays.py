@@ -6,7 +6,7 @@ from contextlib import AsyncExitStack
 import pytest
 import pytest_asyncio
 
-from isoline_client.executor.recorded import CANCEL_REQUESTED
+from isoline_client.workflow.events import CANCEL_REQUESTED
 from isoline_server.embedded import EmbeddedCluster
 from support.counting import Counting
 from support.databases import TEMPLATE

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from isoline_client.executor.recorded import CANCEL_REQUESTED
+from isoline_client.workflow.events import CANCEL_REQUESTED
 from support.counting import Counting
 from support.executing import Floor, answer, executing, find, log, say, types, until
 from support.waiting import eventually

@@ -68,6 +68,12 @@ async def ask(ctx: Context, _inputs: Mapping[str, Any]) -> dict[str, Any]:
     return {"answer": await ctx.interrupt("go", kind="approval", data={"question": "ship it?"})}
 
 
+async def ask_number(ctx: Context, _inputs: Mapping[str, Any]) -> dict[str, Any]:
+    """Asks about what it drew, and puts it out when it is run again behind the answer."""
+    number = await ctx.new_id()
+    return {"number": number, "answer": await ctx.interrupt("go", data={"number": number})}
+
+
 async def endless(_ctx: Context, _inputs: Mapping[str, Any]) -> None:
     """Ends only when it is cut off."""
     await asyncio.Event().wait()
@@ -169,6 +175,7 @@ TYPES = {
         ("shop.fragile", "side-effect", fragile),
         ("shop.receipt", "pure", receipt),
         ("shop.ask", "pure", ask),
+        ("shop.ask-number", "pure", ask_number),
         ("shop.endless", "pure", endless),
         ("shop.hold", "pure", hold),
         ("shop.again", "pure", again),
@@ -237,6 +244,7 @@ ORDINAL = chain(
 )
 BOOK = chain("book", node("book", inputs=URL))
 APPROVAL = chain("approval", node("basket"), node("ask"), node("charge", inputs=URL))
+ASK_NUMBER = chain("ask-number", node("ask-number"))
 ENDLESS = chain("endless", node("basket"), node("endless"), node("charge", inputs=URL))
 RETRY = chain("retry", node("fragile", inputs=URL, retry=Retry(max_attempts=3, first_backoff_ms=10)), node("basket"))
 FAILING = chain("failing", node("fail-always", retry=Retry(max_attempts=2, first_backoff_ms=5)))
@@ -251,6 +259,7 @@ SLY = chain("sly", node("basket"), node("sly", inputs=URL))
 ASK_AND_CHARGE = chain("ask-and-charge", node("basket"), node("ask-and-charge", inputs=URL))
 
 WORKFLOWS = [
+    ASK_NUMBER,
     SLY,
     ASK_AND_CHARGE,
     ORDER,

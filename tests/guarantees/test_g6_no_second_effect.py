@@ -7,8 +7,8 @@ import pytest
 
 from isoline_client import Run
 from isoline_client.events import Event
-from isoline_client.executor.recorded import CANCEL_REQUESTED
 from isoline_client.executor.replaying import Replaying
+from isoline_client.workflow.events import CANCEL_REQUESTED
 from support.counting import Counting
 from support.executing import Floor, answer, find, log, say, seq_of
 

@@ -19,7 +19,6 @@ from isoline_client.executor.effects import draws_of
 from isoline_client.executor.host import LiveHost, Standing, remaining_ms
 from isoline_client.executor.leases import Held
 from isoline_client.executor.overlay import OverlayInvalid, first_events, is_recorded, read_overlay
-from isoline_client.executor.recorded import CANCEL_REQUESTED
 from isoline_client.executor.rest import Overtaken, Rest
 from isoline_client.executor.settings import WATCH_AFTER_S
 from isoline_client.executor.story import Story
@@ -27,7 +26,7 @@ from isoline_client.guard.guarded import live_policy, run_guarded
 from isoline_client.values import RunInfo
 from isoline_client.workflow.actions import Fail, StartNode
 from isoline_client.workflow.definition import Workflow
-from isoline_client.workflow.events import TIMED_OUT, action_events, start_events, terminal_events
+from isoline_client.workflow.events import CANCEL_REQUESTED, TIMED_OUT, action_events, start_events, terminal_events
 from isoline_client.workflow.results import Draw, DrawAt, Failure, InDoubt, NodeResult, Parked
 
 _log: Final = logging.getLogger(__name__)
@@ -105,7 +104,7 @@ class Living:
             begun_before=begun_before,
             resolution=partial(story.progress.resolution, start.node_id, start.visit),
             is_requested=partial(story.progress.is_requested, start.node_id, start.visit),
-            drawn=await self._drawn(start) if begun_before else {},
+            drawn=await self._drawn(story, start) if begun_before else {},
         )
         return LiveHost(
             client=self.client,
@@ -118,11 +117,13 @@ class Living:
             durable=story.journal.flush,
         )
 
-    async def _drawn(self, start: StartNode) -> Mapping[DrawAt, Draw]:
-        """What this visit drew before it claimed its effects."""
+    async def _drawn(self, story: Story, start: StartNode) -> Mapping[DrawAt, Draw]:
+        """What this visit drew before it was suspended, and before it claimed its effects."""
+        execution = story.progress.open.get(start.node_id)
+        suspended = {at: Draw(at=at, value=value) for at, value in execution.draws.items()} if execution else {}
         found = self.ledger.list_effects(self.info.run_id, node_id=start.node_id, page_size=1000)
         async with aclosing(found) as effects:
-            return draws_of([effect async for effect in effects if effect.visit == start.visit])
+            return suspended | draws_of([effect async for effect in effects if effect.visit == start.visit])
 
     async def _run(self, story: Story, start: StartNode, host: LiveHost, left_ms: int | None) -> NodeResult:
         policy = live_policy(self.workflow.node_type(start.node_id).role)

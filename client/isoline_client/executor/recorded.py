@@ -20,9 +20,6 @@ FACTS: Final = frozenset(
 )
 """What an execution records beside its terminal, before it and in the same append."""
 
-CANCEL_REQUESTED: Final = "example.cancel-requested"
-"""No registered event says that somebody asked for a run to be cancelled, so this is a vendor event; ``example`` is the one free org."""
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordedExecution:
