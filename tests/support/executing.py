@@ -62,10 +62,10 @@ async def floor(address: str, region: str = "eu") -> AsyncIterator[Floor]:
 
 
 @asynccontextmanager
-async def executing(eu: Floor) -> AsyncIterator[None]:
+async def executing(eu: Floor, modules: str = SHOP) -> AsyncIterator[None]:
     """An executor in this process for as long as the block."""
     settings = Settings(owner="tests", region=eu.region, poll_ms=20)
-    async with serving.executor(eu.client, SHOP, settings) as running:
+    async with serving.executor(eu.client, modules, settings) as running:
         task = asyncio.create_task(running.run())
         try:
             yield

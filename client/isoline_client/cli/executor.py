@@ -37,7 +37,7 @@ async def executor(
             "--workflows",
             "-w",
             metavar="MODULE[,…]",
-            help="Python modules that hold the workflows, as `import` takes them; the current folder is searched too.",
+            help="Python modules that hold the workflows, as `import` takes them (the current folder is searched too), or .json files.",
             show_default=False,
         ),
     ],

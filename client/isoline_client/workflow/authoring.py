@@ -1,30 +1,41 @@
-"""Finding workflows: what the modules that an executor is given offer. What a workflow is made of is ``definition``."""
+"""Finding workflows: what the modules and files that an executor is given offer. What a workflow is made of is ``definition``."""
 
 import importlib
+from pathlib import Path
 from types import ModuleType
 
 from isoline_client.workflow.builder import WorkflowBuilder
 from isoline_client.workflow.definition import Workflow
+from isoline_client.workflow.documents import load_json
 
 LISTED = "WORKFLOWS"
+SUFFIX = ".json"
 _WRITTEN = (Workflow, WorkflowBuilder)
 
 
 def load_workflows(modules: str) -> dict[str, Workflow]:
     """The workflows of some modules (names with commas between), by id: those in a module's list ``WORKFLOWS``, else all at its top level.
+    A name that ends in ``.json`` is a file with one workflow, of core node types.
 
-    Raises ``DefinitionInvalid`` for a workflow that cannot be used, and ``ValueError`` for
-    a module that has none or cannot be imported, and for an id that two workflows have.
+    Raises ``DefinitionInvalid`` for a workflow that cannot be used, and ``ValueError`` for a module that has none or cannot be imported, a
+    file that cannot be read, and an id that two workflows have.
     """
     found: dict[str, Workflow] = {}
     for name in filter(None, map(str.strip, modules.split(","))):
-        for workflow in _offered(_imported(name)):
+        for workflow in [_read(name)] if name.endswith(SUFFIX) else _offered(_imported(name)):
             other = found.setdefault(workflow.workflow_id, workflow)
             if other is not workflow:
                 raise ValueError(f"two workflows have the id {workflow.workflow_id!r}; the second is in {name}")
     if not found:
         raise ValueError("no module was named")
     return found
+
+
+def _read(path: str) -> Workflow:
+    try:
+        return load_json(Path(path).read_bytes())
+    except OSError as error:
+        raise ValueError(f"{path} cannot be read: {error.strerror}") from error
 
 
 def _imported(name: str) -> ModuleType:
