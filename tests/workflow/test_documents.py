@@ -17,6 +17,7 @@ from isoline_client.workflow import (
     Variable,
     When,
     load_json,
+    load_workflows,
 )
 from workflow.runs import STARTED, go_on, next_of, told
 
@@ -153,3 +154,57 @@ def test_all_problems_of_a_document_are_said_at_once():
 def test_a_document_that_is_no_object():
     with pytest.raises(DefinitionInvalid, match="must be an object"):
         load_json("[]")
+
+
+@pytest.mark.parametrize(
+    ("change", "where", "field"),
+    [
+        (lambda row: row.update(subgraphs=[]), "workflow", "subgraphs"),
+        (lambda row: row.update(settings={"maxLoopBackIterations": 2}), "settings", "maxLoopBackIterations"),
+        (lambda row: row["nodes"][0].update(retryPolicy={}), "node a", "retryPolicy"),
+        (
+            lambda row: row["nodes"][0].update({"x-isoline-retry": {"attempts": 3}}),
+            "node a",
+            "x-isoline-retry.attempts",
+        ),
+        (lambda row: row["nodes"][0].update({"x-isoline-timeout": 3}), "node a", "x-isoline-timeout"),
+        (
+            lambda row: row["nodes"][1].update(inputs={"x": {"type": "variable", "variableName": "v", "else": 1}}),
+            "node b",
+            "inputs.x",
+        ),
+        (lambda row: row["edges"][0].update(condition="x > 1"), "edge a-b", "condition"),
+        (
+            lambda row: row["edges"][0].update({"x-isoline-when": {"path": "/x", "not": 1}}),
+            "edge a-b",
+            "x-isoline-when.not",
+        ),
+        (lambda row: row.update(variables=[{"name": "v", "required": True}]), "variable v", "required"),
+        (lambda row: row.update(variables=[{"name": "v"}, {"name": "v"}]), "variable v", "name"),
+    ],
+)
+def test_a_member_that_could_change_the_meaning_is_refused(change, where, field):
+    document = {
+        "id": "w",
+        "name": "A name",
+        "metadata": {"tags": []},
+        "triggers": [],
+        "nodes": [{"id": "a", "typeId": "core.noop", "position": {"x": 0}}, {"id": "b", "typeId": "core.noop"}],
+        "edges": [{"id": "a-b", "sourceNodeId": "a", "targetNodeId": "b", "label": "then"}],
+    }
+    load_json(document)
+    change(document)
+
+    with pytest.raises(DefinitionInvalid) as caught:
+        load_json(document)
+
+    assert [(each.where, each.field) for each in caught.value.problems] == [(where, field)]
+
+
+@pytest.mark.parametrize("body", [b"{", b'{"id": "\xe4"}'])
+def test_a_file_that_is_no_json_is_named(tmp_path, body):
+    path = tmp_path / "broken.json"
+    path.write_bytes(body)
+
+    with pytest.raises(ValueError, match=r"broken\.json is not JSON"):
+        load_workflows(str(path))

@@ -1,6 +1,7 @@
 """Finding workflows: what the modules and files that an executor is given offer. What a workflow is made of is ``definition``."""
 
 import importlib
+import json
 from pathlib import Path
 from types import ModuleType
 
@@ -36,6 +37,8 @@ def _read(path: str) -> Workflow:
         return load_json(Path(path).read_bytes())
     except OSError as error:
         raise ValueError(f"{path} cannot be read: {error.strerror}") from error
+    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+        raise ValueError(f"{path} is not JSON: {error}") from error
 
 
 def _imported(name: str) -> ModuleType:

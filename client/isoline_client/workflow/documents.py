@@ -2,7 +2,8 @@
 
 What OpenWOP has no member for stands under ``x-isoline-``: a node's ``x-isoline-retry`` (``maxAttempts``, ``firstBackoffMs``, ``factor``,
 ``maxBackoffMs``) and ``x-isoline-timeout-ms``, an edge's ``x-isoline-when`` (``path``, ``equals``), ``x-isoline-sources`` in the settings.
-Other members (names, positions, triggers) mean nothing to an executor and are not looked at.
+Members that mean nothing to an executor (names, positions, triggers) are not looked at. Any other member is refused: a condition that is
+passed over, or a bound that is misspelt, would be another workflow.
 """
 
 import json
@@ -30,6 +31,8 @@ from isoline_client.workflow.node_types import NodeTypes
 from isoline_client.workflow.validation import problems_of
 
 _T = TypeVar("_T")
+_SILENT: Final = frozenset({"name", "label", "description", "metadata", "position"})
+"""Members that say nothing about what happens in a run, wherever they stand."""
 _NAMES: Final = {str: "a string", int: "an integer", dict: "an object", list: "an array", float: "a number"}
 
 
@@ -53,7 +56,9 @@ class _Reader:
         self.problems: list[Problem] = []
 
     def workflow(self, row: Mapping[str, Any], node_types: NodeTypes) -> Workflow:
+        self._only("workflow", row, "id", "version", "nodes", "edges", "variables", "settings", "triggers", "$schema")
         settings = self._member("workflow", row, "settings", dict, {})
+        self._only("settings", settings, "timeout", "maxLoopbackIterations", "x-isoline-sources")
         version = row.get("version", 1)
         if not isinstance(version, int | str) or isinstance(version, bool):
             self._wrong("workflow", "version", "must be a string or an integer")
@@ -62,10 +67,7 @@ class _Reader:
             version=version,
             nodes=tuple(self._node(each) for each in self._rows(row, "nodes")),
             edges=tuple(self._edge(each, place) for place, each in enumerate(self._rows(row, "edges"))),
-            variables={
-                self._member("variables", each, "name", str): each.get("defaultValue")
-                for each in self._rows(row, "variables")
-            },
+            variables=self._variables(self._rows(row, "variables")),
             settings=Settings(
                 timeout_ms=self._member("settings", settings, "timeout", int, 0),
                 max_loopback_iterations=self._member("settings", settings, "maxLoopbackIterations", int, 0),
@@ -76,9 +78,20 @@ class _Reader:
             types={each.type_id: each for each in node_types},
         )
 
+    def _variables(self, rows: list[Mapping[str, Any]]) -> dict[str, Any]:
+        found: dict[str, Any] = {}
+        for row in rows:
+            name = self._member("variables", row, "name", str)
+            self._only(f"variable {name}", row, "type", "defaultValue")
+            if name in found:
+                self._wrong(f"variable {name}", "name", "another variable has it too")
+            found[name] = row.get("defaultValue")
+        return found
+
     def _node(self, row: Mapping[str, Any]) -> NodeSpec:
         node_id = self._member("node", row, "id", str)
         where = f"node {node_id}"
+        self._only(where, row, "id", "typeId", "config", "inputs", "x-isoline-retry", "x-isoline-timeout-ms")
         inputs = self._member(where, row, "inputs", dict, {}) if "inputs" in row else None
         return NodeSpec(
             id=node_id,
@@ -93,6 +106,7 @@ class _Reader:
 
     def _retry(self, where: str, row: Mapping[str, Any]) -> Retry:
         usual = Retry()
+        self._only(where, row, "maxAttempts", "firstBackoffMs", "factor", "maxBackoffMs", within="x-isoline-retry.")
         return Retry(
             max_attempts=self._member(where, row, "maxAttempts", int, usual.max_attempts),
             first_backoff_ms=self._member(where, row, "firstBackoffMs", int, usual.first_backoff_ms),
@@ -102,21 +116,25 @@ class _Reader:
 
     def _binding(self, where: str, name: str, row: Any) -> Binding:
         match row:
-            case {"type": "literal" | "constant", "value": value}:
+            case {"type": "literal" | "constant", "value": value, **rest} if not rest:
                 return Constant(value)
-            case {"type": "variable", "variableName": str(variable)}:
+            case {"type": "variable", "variableName": str(variable), **rest} if not rest:
                 return Variable(variable)
-            case {"type": "input" | "runInput", "name": str(member)}:
+            case {"type": "input" | "runInput", "name": str(member), **rest} if not rest:
                 return RunInput(member)
-            case {"type": "nodeOutput", "nodeId": str(node_id)}:
+            case {"type": "nodeOutput", "nodeId": str(node_id), **rest} if not rest.keys() - {"path"}:
                 return NodeOutput(node_id, self._member(where, row, "path", str, ""))
-        self._wrong(where, f"inputs.{name}", "must be a literal, constant, variable, runInput or nodeOutput")
+        self._wrong(
+            where, f"inputs.{name}", "must be a literal, constant, variable, runInput or nodeOutput, and nothing else"
+        )
         return Constant(None)
 
     def _edge(self, row: Mapping[str, Any], place: int) -> Edge:
         edge_id = self._member("edge", row, "id", str, f"edge-{place}")
         where = f"edge {edge_id}"
+        self._only(where, row, "id", "sourceNodeId", "targetNodeId", "triggerRule", "x-isoline-when")
         when = self._member(where, row, "x-isoline-when", dict, {})
+        self._only(where, when, "path", "equals", within="x-isoline-when.")
         return Edge(
             id=edge_id,
             source=self._member(where, row, "sourceNodeId", str),
@@ -139,6 +157,10 @@ class _Reader:
             return cast("_T", value)
         self._wrong(where, field, "is missing" if value is None else f"must be {_NAMES[kind]}")
         return kind() if default is None else default
+
+    def _only(self, where: str, row: Mapping[str, Any], *known: str, within: str = "") -> None:
+        for name in (name for name in row if name not in _SILENT.union(known)):
+            self._wrong(where, f"{within}{name}", "is not a member that is known here")
 
     def _wrong(self, where: str, field: str, why: str) -> None:
         self.problems.append(Problem(where, field, why))
