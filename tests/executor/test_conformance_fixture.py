@@ -31,6 +31,23 @@ async def test_a_replay_of_the_cut_loop_serves_what_was_recorded_and_fails_close
     assert await eu.effects(fork) == []
 
 
+async def test_the_loop_executes_its_effect_twice_and_a_replay_serves_each_execution_its_own_outcome(eu: Floor) -> None:
+    """Nothing is cut here. A delay that forgot when it began would never be over."""
+    modules = str(FIXTURE)
+    async with executing(eu, modules):
+        run = await eu.client.start_run(WORKFLOW, {"delayMs": 50}, home_region=eu.region)
+        await until(run, "run.failed")
+    first, second = await find(run, "node.completed", "effect")
+    assert first.payload["outputs"] != second.payload["outputs"]
+    assert [event.node_id for event in await find(run, "node.started")] == ["start", *["effect", "wait"] * 2]
+    assert (await log(run))[-1].payload["error"]["code"] == "loop_limit_exceeded"
+    fork = await eu.fork(run, from_seq=await seq_of(run, "node.started", "effect"), modules=modules)
+    served = await find(fork, "node.completed", "effect")
+    assert [event.payload_bytes for event in served] == [first.payload_bytes, second.payload_bytes]
+    assert [event.type for event in await log(fork)] == [event.type for event in await log(run)]
+    assert (len(await eu.effects(run)), len(await eu.effects(fork))) == (2, 0)
+
+
 def test_a_file_that_cannot_be_read_is_said(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"none\.json cannot be read"):
         load_workflows(str(tmp_path / "none.json"))

@@ -132,6 +132,32 @@ def test_a_loop_without_a_bound_and_a_node_that_hides_the_inputs():
     assert "max_loopback_iterations" in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("first", "second", "usable"),
+    [
+        ("all_success", "any_failed", False),
+        ("all_success", "all_failed", False),
+        ("any_success", "all_failed", False),
+        ("none_failed", "any_failed", False),
+        ("all_done", "all_failed", True),
+        ("any_success", "any_failed", True),
+        ("none_failed", "any_success", True),
+    ],
+)
+def test_rules_of_one_node_that_never_hold_together(first, second, usable):
+    made = Workflow.define("example.rules", version=1)
+    for node_id in "abc":
+        made.use(node_id, "core.noop")
+    made.edge("a", "c", trigger=first)
+    made.edge("b", "c", trigger=second)
+
+    if usable:
+        made.build()
+    else:
+        with pytest.raises(DefinitionInvalid, match=f"node c: trigger_rule: {first} and {second} never hold together"):
+            made.build()
+
+
 def test_a_workflow_without_nodes():
     with pytest.raises(DefinitionInvalid, match="nodes: there must be one"):
         Workflow.define("example.empty", version=1).build()

@@ -2,7 +2,8 @@
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import product
 from typing import Final, get_args
 
 from isoline_client.workflow.definition import (
@@ -17,6 +18,7 @@ from isoline_client.workflow.definition import (
 )
 from isoline_client.workflow.errors import DefinitionInvalid, Problem
 from isoline_client.workflow.graph import Graph
+from isoline_client.workflow.progress import RULES, EdgeState
 from isoline_client.workflow.values import NotJson, as_json
 
 _ID: Final = re.compile(r"[A-Za-z0-9._~:-]{1,128}")
@@ -106,9 +108,19 @@ def _shape(workflow: Workflow, graph: Graph) -> Iterator[Problem]:
     if workflow.settings.max_loopback_iterations < 1:
         for edge in loops:
             yield Problem(f"edge {edge.id}", "target", "closes a loop, and max_loopback_iterations does not bound it")
+    for node_id, into in graph.incoming.items():
+        rules = dict.fromkeys(edge.trigger_rule for edge in into)
+        if len(rules) > 1 and rules.keys() <= RULES.keys() and not _can_hold(rules, len(into)):
+            yield Problem(f"node {node_id}", "trigger_rule", f"{' and '.join(rules)} never hold together")
     for node in workflow.nodes:
         if node.inputs is None and "run" in graph.predecessors[node.id]:
             yield Problem(f"node {node.id}", "inputs", "must be given: a node named 'run' would hide the run's inputs")
+
+
+def _can_hold(rules: Iterable[TriggerRule], edges: int) -> bool:
+    """Whether all rules hold for some end of that many edges. How many end alike does not matter to a rule: three show every mixture."""
+    ends = product(get_args(EdgeState), repeat=min(edges, 3))
+    return any(all(RULES[rule](list(states)) for rule in rules) for states in ends)
 
 
 def _json(where: str, field: str, value: object) -> Iterator[Problem]:
