@@ -226,12 +226,15 @@ LOOP = chain(
     settings=Settings(max_loopback_iterations=3),
     more=(Edge(id="back", source="again", target="mail", when=When("more", equals=True)),),
 )
+LONG_ROUNDS = 700
+"""Four events each: no two appends of a thousand events hold the whole run."""
+
 LONG = chain(
     "long",
     node("basket"),
     node("tally"),
-    node("again", inputs={"times": Constant(200)}),
-    settings=Settings(max_loopback_iterations=200),
+    node("again", inputs={"times": Constant(LONG_ROUNDS)}),
+    settings=Settings(max_loopback_iterations=LONG_ROUNDS),
     more=(Edge(id="back", source="again", target="tally", when=When("more", equals=True)),),
 )
 ORDINAL = chain(
