@@ -80,6 +80,8 @@ def test_a_dry_run_says_what_would_be_fired_and_makes_nothing(isoline, outside: 
 
 def test_an_approval_is_answered(isoline, outside: Counting) -> None:
     run = start(isoline, "approval", outside)
+    unknown = isoline("interrupt", "resolve", run, "ask", "--value", "1", "--action", "rejected")
+    assert (unknown.code, "--action: must be one of accept" in unknown.err) == (Exit.USAGE, True)
     wait_until(
         lambda: isoline("interrupt", "resolve", run, "ask", "--value", '{"ok": true}').code == 0, what="the question"
     )

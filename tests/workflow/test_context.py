@@ -280,7 +280,18 @@ def test_an_interrupts_id_is_that_of_its_run_node_visit_and_key():
     assert len(ids) == 5
 
 
-@pytest.mark.parametrize("said", [{"decision": "rejected"}, {"action": "reject"}, {"action": "timeout"}])
+@pytest.mark.parametrize(
+    "said",
+    [
+        {"decision": "rejected"},
+        {"decision": "no"},
+        {"action": "reject"},
+        {"action": "timeout"},
+        {"action": "refine"},
+        {"action": "rejected"},
+        {"action": "accept", "decision": "rejected"},
+    ],
+)
 async def test_a_rejection_fails_the_node(said):
     async def handler(ctx, _inputs):
         return {"value": await ctx.approval("ok")}

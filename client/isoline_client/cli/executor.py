@@ -120,7 +120,11 @@ async def _execute(session: Session, modules: str, settings: Settings) -> None:
             _drain_on_signals(running)
             await running.run()
     except serving.CannotStart as error:
-        raise CommandError(str(error), Exit.USAGE) from error
+        said, *more = str(error).splitlines()  # a definition's faults, one a line
+        refused = CommandError(said, Exit.USAGE)
+        for line in more:
+            refused.add_note(line.strip())
+        raise refused from error
 
 
 def _drain_on_signals(running: "Executor") -> None:

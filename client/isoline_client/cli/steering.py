@@ -1,7 +1,7 @@
 """``isoline run cancel|pause|resume`` and ``isoline interrupt resolve``: words to a run that is executed. Each is one event of its log."""
 
 import json
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 import typer
 
@@ -15,6 +15,9 @@ from isoline_client.values import Appended
 
 ReasonOption = Annotated[str, typer.Option("--reason", help="Why, for whoever reads the log.", show_default=False)]
 ByOption = Annotated[str, typer.Option("--by", metavar="NAME", help="Who says so.", show_default=False)]
+
+ACTIONS: Final = ("accept", "edit-accept", "reject", "refine", "timeout")
+"""What OpenWOP lets an interrupt be answered with."""
 
 
 def register_into(group: typer.Typer) -> None:
@@ -82,16 +85,23 @@ async def resolve(
     action: Annotated[
         str,
         typer.Option(
-            "--action", metavar="accept|reject|…", help="What was decided, for an approval.", show_default=False
+            "--action",
+            metavar="|".join(ACTIONS),
+            help="What was decided, for an approval. Else it is given.",
+            show_default=False,
         ),
     ] = "",
 ) -> None:
     r"""Answer an interrupt: the node that asked goes on with the value. The first answer counts.
 
+    For an approval the action decides, not the value: without --action it is given, whatever the value says.
+
     \b
-    isoline interrupt resolve $RUN approve-order --value '{"approved": true}'
+    isoline interrupt resolve $RUN approve-order --value '{"note": "fine"}' --action accept
     isoline interrupt resolve $RUN approve-order --value '{"why": "too much"}' --action reject
     """
+    if action and action not in ACTIONS:
+        raise CommandError(f"--action: must be one of {', '.join(ACTIONS)}, not {action!r}")
     answer = _json(value, "--value")
     async with session.client() as client:
         run = client.run(run_id)

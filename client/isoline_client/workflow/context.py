@@ -76,6 +76,8 @@ INTERRUPT_KINDS: Final = frozenset(
 
 _T = TypeVar("_T")
 _RANDOM: Final = random.SystemRandom()
+_GRANTING_DECISIONS: Final = (None, "granted", "overridden")
+_GRANTING_ACTIONS: Final = (None, "accept", "edit-accept")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -232,9 +234,9 @@ class Context:
         return (await self.resolution(key, kind=kind, data=data)).get("resumeValue")
 
     async def approval(self, key: str, *, data: Json = None) -> Json:
-        """Ask for an approval; a rejection (a timeout is one) fails the node with ``approval_rejected``."""
+        """Ask for an approval; any other answer (a rejection, a timeout, an unknown word) fails the node with ``approval_rejected``."""
         found = await self.resolution(key, kind="approval", data=data)
-        if found.get("decision") == "rejected" or found.get("action") in ("reject", "timeout"):
+        if found.get("decision") not in _GRANTING_DECISIONS or found.get("action") not in _GRANTING_ACTIONS:
             raise ApprovalRejected(key)
         return found.get("resumeValue")
 
