@@ -40,7 +40,7 @@ fix: $(STAMP) ## format and repair what can be repaired
 lock: ## resolve requirements.lock anew
 	$(PYTHON) -m venv build/lock && build/lock/bin/pip install --quiet uv
 	{ echo "# Every package of a development setup, pinned with hashes. Written by 'make lock'; installed by 'make setup'."; \
-	  build/lock/bin/uv pip compile pyproject.toml --extra embedded --group dev --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-annotate --no-header -q; } > build/requirements.lock
+	  build/lock/bin/uv pip compile pyproject.toml --extra drill --group dev --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-annotate --no-header -q; } > build/requirements.lock
 	mv build/requirements.lock requirements.lock
 clean: ## remove what the targets made
 	rm -rf $(VENV) build .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
