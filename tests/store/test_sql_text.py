@@ -18,6 +18,7 @@ import isoline_server.store
 from isoline_server.domain.errors import InvalidField
 from isoline_server.store import cockroach
 from isoline_server.store.migrations import ddl, lease, versions
+from isoline_server.store.tables import metadata
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "sql"
 STORE = Path(isoline_server.store.__file__).parent
@@ -29,6 +30,9 @@ COCKROACH_TEXTS = {
     "show_regions": lambda: cockroach.show_regions("isoline"),
     "show_survival_goal": lambda: cockroach.show_survival_goal("isoline"),
     "follower_reads_session": cockroach.follower_reads_session,
+    "follower_read_transaction": cockroach.follower_read_transaction,
+    "exact_staleness": lambda: cockroach.exact_staleness(30),
+    "bounded_head": lambda: cockroach.bounded_head("eu", 10),
     "unlock_schema": lambda: cockroach.unlock_schema("runs"),
     "lock_schema": lambda: cockroach.lock_schema("runs"),
     "show_create_table": lambda: cockroach.show_create_table("runs"),
@@ -105,7 +109,7 @@ def test_revisions_are_numbered_without_a_gap():
 @pytest.mark.parametrize(("name", "make"), COCKROACH_TEXTS.items())
 def test_a_cockroachdb_statement_is_the_golden_one_and_names_its_page(name, make):
     address, sql = golden(name)
-    assert make() == sql
+    assert make().strip() == sql
     assert address.startswith("https://www.cockroachlabs.com/docs/")
     assert address in inspect.getdoc(getattr(cockroach, name)).split()
 
@@ -169,6 +173,28 @@ def test_a_database_table_or_role_that_is_not_a_name_is_refused(name):
     ):
         with pytest.raises(InvalidField):
             call(name)
+
+
+@pytest.mark.parametrize("seconds", [0, -1, cockroach.HISTORY_S + 1])
+def test_an_age_that_history_does_not_reach_is_refused(seconds):
+    for call, field in (
+        (cockroach.exact_staleness, "age_s"),
+        (lambda value: cockroach.bounded_head("eu", value), "max_staleness_s"),
+    ):
+        with pytest.raises(InvalidField, match="must be 1 to 14400") as refusal:
+            call(seconds)
+        assert refusal.value.field == field
+
+
+def test_a_bounded_read_names_its_past_before_its_condition_and_one_row():
+    sql = " ".join(cockroach.bounded_head("eu", 10).split())
+    assert re.search(
+        r"FROM runs AS OF SYSTEM TIME with_max_staleness\('10s', true\) WHERE region = 'eu' AND run_id = ", sql
+    )
+    without_its_past = re.sub(r"AS OF SYSTEM TIME with_max_staleness\('10s', true\)", "", sql)
+    (statement,) = pglast.parse_sql(with_numbered_placeholders(without_its_past))
+    named = {condition.lexpr.fields[0].sval for condition in statement.stmt.whereClause.args}
+    assert named == {column.name for column in metadata.tables["runs"].primary_key}
 
 
 def test_only_what_is_immutable_can_be_made_so():

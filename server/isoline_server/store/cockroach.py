@@ -15,6 +15,8 @@ VERSION_QUERY: Final = "SELECT version()"
 REGION_TYPE: Final = "crdb_internal_region"
 LOCALITY: Final = "LOCALITY REGIONAL BY ROW AS region"
 REGIONS_TO_SURVIVE_ONE: Final = 3
+HISTORY_S: Final = 14_400
+"""How far back a read may ask: ``gc.ttlseconds`` as CockroachDB comes. Older versions of rows may be gone."""
 
 IMMUTABLE_TABLES: Final = ("events", "lineage", "snapshots", "invocations")
 _REGION_NAME = re.compile(r"[a-z][a-z0-9-]{0,62}")
@@ -104,6 +106,40 @@ def follower_reads_session() -> str:
     return "default_transaction_use_follower_reads=on"
 
 
+def follower_read_transaction() -> str:
+    """The first statement of a transaction that reads the newest past which the nearest replica can serve, the same for all its statements.
+
+    Sent after a plain ``BEGIN``, before anything else; the transaction may then only read, and no statement of it may have a clause
+    ``AS OF SYSTEM TIME`` of its own.
+    https://www.cockroachlabs.com/docs/v26.2/follower-reads#exact-staleness-follower-reads-in-read-only-transactions
+    """
+    return "SET TRANSACTION AS OF SYSTEM TIME follower_read_timestamp()"
+
+
+def exact_staleness(age_s: int) -> str:
+    """As ``follower_read_transaction``, at an age of our choice: 1 to ``HISTORY_S`` seconds before this statement.
+
+    Constant text made from an integer: a placeholder is not allowed here. Under about 5 s the leaseholder answers, not the nearest replica.
+    https://www.cockroachlabs.com/docs/v26.2/as-of-system-time#parameters
+    """
+    return f"SET TRANSACTION AS OF SYSTEM TIME '-{_seconds(age_s, 'age_s')}s'"
+
+
+def bounded_head(region: str, max_staleness_s: int) -> str:
+    """The head of one run, as new as the nearest replica can give it without asking another, at most so many seconds old.
+
+    An error (``0A000`` apart, which is a defect) when it cannot: no leaseholder is asked. One row found by its whole primary key, sent alone,
+    not in a transaction: that is all that a bounded read may be. Parameter ``run_id``; columns ``head_seq``, ``head_digest``, ``head_bytes``,
+    ``terminal_seq``; no row says only that the replica has none yet.
+    https://www.cockroachlabs.com/docs/v26.2/follower-reads#bounded-staleness-reads
+    """
+    age_s = _seconds(max_staleness_s, "max_staleness_s")
+    return f"""
+SELECT head_seq, head_digest, head_bytes, terminal_seq
+  FROM runs AS OF SYSTEM TIME with_max_staleness('{age_s}s', true)
+ WHERE region = {region_literal(region)} AND run_id = %(run_id)s::TEXT"""
+
+
 def unlock_schema(table: str) -> str:
     """Allow changes to a table that was made with ``schema_locked``, the default since v26.1. Must be sent alone, without a transaction.
 
@@ -147,6 +183,12 @@ def revoke_changes(table: str, role: str) -> str:
     if table not in IMMUTABLE_TABLES:
         raise InvalidField("table", f"must be one of {', '.join(IMMUTABLE_TABLES)}", got=table[:200])
     return f"REVOKE UPDATE, DELETE ON TABLE {table} FROM {_quoted(role, 'role')}"
+
+
+def _seconds(value: int, field: str) -> int:
+    if not 1 <= value <= HISTORY_S:
+        raise InvalidField(field, f"must be 1 to {HISTORY_S}", got=str(value))
+    return int(value)
 
 
 def _quoted(name: str, field: str) -> str:
