@@ -17,19 +17,19 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from threading import Lock
 from types import TracebackType
-from typing import Final, Self
+from typing import Self
 
-from isoline_server.embedded.binaries import find_binaries
 from isoline_server.embedded.endpoint import Endpoint
 from isoline_server.embedded.errors import EmbeddedPostgresError
 from isoline_server.embedded.folder import DataFolder
-from isoline_server.embedded.identity import choose_identity, reachable_binaries
-from isoline_server.embedded.node import PRIMARY, Installation, Node
-from isoline_server.embedded.process import attempt
+from isoline_server.embedded.installation import prepare
+from isoline_server.embedded.node import PRIMARY, Node
 from isoline_server.embedded.psql import MAINTENANCE_DATABASE, QUERY_S, Psql, identifier, literal
+from isoline_server.embedded.replay import CATCH_UP_S, pause_replay, resume_replay, wait_caught_up
 from isoline_server.embedded.settings import (
     check_settings,
     check_standby_names,
@@ -38,11 +38,6 @@ from isoline_server.embedded.settings import (
     standby_settings,
 )
 from isoline_server.embedded.standby import Standby
-
-CATCH_UP_S: Final = 30.0
-
-_PAUSE_S: Final = 10.0
-_POLL_S: Final = 0.005
 
 
 class EmbeddedCluster:
@@ -151,29 +146,18 @@ class EmbeddedCluster:
     def pause_replay(self, name: str) -> None:
         """Let a standby receive but not show: from now on it answers with the past. On return it really does."""
         self._check_standby(name)
-        self._ask(name, "select pg_wal_replay_pause()")
-        deadline = time.monotonic() + _PAUSE_S
-        while self._ask(name, "select pg_get_wal_replay_pause_state()") != "paused":
-            if time.monotonic() > deadline:
-                raise EmbeddedPostgresError(f"{name}: its replay did not pause within {_PAUSE_S:.0f} s")
-            time.sleep(_POLL_S)
+        pause_replay(name, partial(self._ask, name))
 
     def resume_replay(self, name: str) -> None:
         """Let a paused standby catch up; it does so in its own time."""
         self._check_standby(name)
-        self._ask(name, "select pg_wal_replay_resume()")
+        resume_replay(partial(self._ask, name))
 
     def wait_caught_up(self, name: str, *, timeout_s: float = CATCH_UP_S) -> None:
         """Until a standby shows everything that is committed on the primary at the time of the call."""
         self._check_standby(name)
-        # A record of our own: its commit flushes all before it, asynchronous commits included, and its place is an exact one.
-        mark = self._ask(PRIMARY, "select pg_logical_emit_message(true, 'isoline', 'caught up')")
-        deadline = time.monotonic() + timeout_s
-        reached = f"select coalesce(pg_last_wal_replay_lsn() >= {literal(mark)}, false)"
-        while self._ask(name, reached) != "t":
-            if time.monotonic() > deadline:
-                raise EmbeddedPostgresError(f"{name}: did not reach {mark} within {timeout_s:g} s")
-            time.sleep(_POLL_S)
+        primary, standby = partial(self._ask, PRIMARY), partial(self._ask, name)
+        wait_caught_up(name, primary=primary, standby=standby, timeout_s=timeout_s)
 
     def execute(self, name: str, sql: str, database: str | None = None, *, timeout_s: float = QUERY_S) -> str:
         """Run SQL on a node by ``psql`` and give its output: a row a line, columns separated by ``|``.
@@ -195,21 +179,10 @@ class EmbeddedCluster:
     # --- how it is put together ---
 
     def _prepare(self) -> None:
-        binaries = find_binaries()
         self._folder = folder = self._open_folder()
-        data = folder.node(PRIMARY)
-        identity = choose_identity(attempt, owner=data.stat().st_uid if data.exists() else None)
-        folder.open_to(identity)
-        installation = Installation(
-            folder=folder,
-            binaries=reachable_binaries(attempt, identity, binaries, folder.binaries),
-            identity=identity,
-            password=folder.password(identity),
-            database=self._database,
-            durable=self._durable,
-        )
-        self._psql = Psql(program=binaries.tool("psql"), passfile=folder.passfile)
-        self._nodes = {name: Node(name, installation) for name in (PRIMARY, *self._standby_names)}
+        shared = prepare(folder, owner_of=PRIMARY, database=self._database, durable=self._durable)
+        self._psql = shared.psql
+        self._nodes = {name: Node(name, shared) for name in (PRIMARY, *self._standby_names)}
 
     def _open_folder(self) -> DataFolder:
         if self._data_dir is None or self._ephemeral:
@@ -266,9 +239,12 @@ class EmbeddedCluster:
 
     def _standby_settings(self, name: str) -> dict[str, str]:
         assert self._folder is not None
-        port, passfile = self.primary.port, self._folder.passfile
         return standby_settings(
-            name=name, primary_port=port, passfile=passfile, durable=self._durable, extra=self._extra
+            name=name,
+            upstream=self.primary.address,
+            passfile=self._folder.passfile,
+            durable=self._durable,
+            extra=self._extra,
         )
 
     def _ask(self, name: str, sql: str) -> str:

@@ -14,6 +14,12 @@ class Endpoint:
     user: str
     database: str
     password: str = field(default="", repr=False)
+    network: str | None = field(default=None, repr=False)
+    """Path of the network namespace in which the address can be reached; ``None``: ours."""
+
+    @property
+    def address(self) -> tuple[str, int]:
+        return self.host, self.port
 
     def url(self, dialect: str = "postgresql+psycopg", database: str | None = None) -> str:
         """The URL for SQLAlchemy, or for libpq itself with ``dialect="postgresql"``."""

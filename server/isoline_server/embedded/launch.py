@@ -12,12 +12,17 @@ from typing import Any, Final, NoReturn
 
 PR_SET_PDEATHSIG: Final = 1
 CLONE_NEWUSER: Final = 0x10000000
+CLONE_NEWNET: Final = 0x40000000
 EXIT_NOT_LAUNCHED: Final = 97
 """Neither PostgreSQL nor a shell uses this code, so the supervisor can tell our failures from theirs."""
 
 
 def main(order: dict[str, Any]) -> NoReturn:
     os.umask(0o077)
+    if (network := order["network"]) is not None:
+        enter_network(
+            network
+        )  # while we still may: neither an ordinary account nor a user namespace of its own is allowed to
     if (label := order["namespace"]) is not None:
         enter_user_namespace(*label)
     if (account := order["account"]) is not None:
@@ -32,6 +37,12 @@ def main(order: dict[str, Any]) -> NoReturn:
     if not argv:  # a mere trial of the user
         raise SystemExit(0)
     os.execv(argv[0], argv)  # noqa: S606 (no shell is what we want)
+
+
+def enter_network(path: str) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    call_libc("setns", descriptor, CLONE_NEWNET)
+    os.close(descriptor)
 
 
 def enter_user_namespace(uid: int, gid: int) -> None:

@@ -4,18 +4,18 @@ import contextlib
 import shutil
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from isoline_server.embedded.binaries import Binaries
 from isoline_server.embedded.endpoint import Endpoint
 from isoline_server.embedded.errors import EmbeddedPostgresError, MemoryStillHeld, PortTaken
-from isoline_server.embedded.folder import DataFolder, replace_folder, write_private
-from isoline_server.embedded.identity import Identity
+from isoline_server.embedded.folder import replace_folder, write_private
+from isoline_server.embedded.installation import Installation
 from isoline_server.embedded.leftovers import clear_leftovers
-from isoline_server.embedded.ports import LOOPBACK, choose_port
+from isoline_server.embedded.placement import HERE, Address, Placement
+from isoline_server.embedded.ports import choose_port
 from isoline_server.embedded.process import READY_S, PostgresProcess, run_tool
+from isoline_server.embedded.psql import MAINTENANCE_DATABASE
 from isoline_server.embedded.settings import CONF_NAME, SUPERUSER, port_in, render, replication_conninfo
 
 PRIMARY: Final = "primary"
@@ -26,28 +26,13 @@ _PATIENCE_S: Final = 10.0
 """How long a port that must stay the same, or the memory of a killed server, is waited for."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Installation:
-    """What every node of a cluster shares."""
-
-    folder: DataFolder
-    binaries: Binaries
-    identity: Identity
-    password: str
-    database: str
-    durable: bool
-
-    def tool(self, *command: str) -> list[str]:
-        """A command of the tools that write data folders."""
-        return [self.binaries.tool(command[0]), *command[1:], *([] if self.durable else ["--no-sync"])]
-
-
 class Node:
     """One node by name. Its port is chosen at its first start and then stays, over kills and restarts."""
 
-    def __init__(self, name: str, installation: Installation) -> None:
+    def __init__(self, name: str, installation: Installation, placement: Placement = HERE) -> None:
         self.name = name
         self.dir = installation.folder.node(name)
+        self._placement = placement
         self._installation = installation
         self._port: int | None = None
         self._preferred: int | None = None
@@ -57,6 +42,7 @@ class Node:
             postgres=installation.binaries.tool("postgres"),
             node_dir=self.dir,
             log=self._log,
+            network=placement.network,
         )
 
     @property
@@ -66,7 +52,8 @@ class Node:
         shared = self._installation
         return Endpoint(
             name=self.name,
-            host=LOOPBACK,
+            host=self._placement.host,
+            network=self._placement.network,
             port=self._port,
             user=SUPERUSER,
             database=shared.database,
@@ -109,34 +96,59 @@ class Node:
             secret.unlink()
         with (new / "postgresql.conf").open("a", encoding="utf-8") as conf:
             conf.write(f"include '{CONF_NAME}'\n")
+        with (new / "pg_hba.conf").open("a", encoding="utf-8") as rules:
+            for network in self._placement.admits:
+                rules.write(f"host all,replication all {network} scram-sha-256\n")
         write_private(new / CONF_NAME, "", self._installation.identity)
         replace_folder(new, self.dir)
 
-    def copy_from(self, primary: Endpoint, *, slot: str) -> None:
-        """Become a copy of the primary; what was here is given up once the copy is complete.
+    def copy_from(self, upstream: Address, *, slot: str) -> None:
+        """Become a copy of the primary at ``upstream``; what was here is given up once the copy is complete.
 
         Without ``--write-recovery-conf``: it would write the primary's port of today where it overrules our settings file.
         """
         self._preferred = self._port_of_last_time()
         new = self._new_folder()
-        source = replication_conninfo(primary_port=primary.port, passfile=self._installation.folder.passfile)
+        source = self._conninfo(upstream, name=f"copy.of.{self.name}")
         way = ["--wal-method=stream", "--checkpoint=fast", f"--slot={slot}", "--no-password"]
-        self._run_tool(
-            "pg_basebackup", f"--pgdata={new}", f"--dbname={source} application_name=copy.of.{self.name}", *way
-        )
-        write_private(new / CONF_NAME, "", self._installation.identity)  # it was the primary's
-        write_private(new / "standby.signal", "", self._installation.identity)
+        self._run_tool("pg_basebackup", f"--pgdata={new}", f"--dbname={source}", *way)
+        self._make_follower(new)
         replace_folder(new, self.dir)
+
+    def rewind(self, upstream: Address) -> None:
+        """Give up what the primary at ``upstream`` does not have, and become its standby. Not while the server runs.
+
+        The primary must have written a checkpoint since it was promoted, or pg_rewind sees nothing to do. Raises when PostgreSQL refuses;
+        the data is then fit for nothing but being copied anew.
+        """
+        self._preferred = self._port_of_last_time()
+        clear_leftovers(self.dir)
+        # pg_rewind wants a clean stop. It would see to it itself, but not past the lock file that a killed server leaves: only a direct
+        # child of ours takes that for stale. Without network, and with no input the single user ends at once.
+        postgres = self._installation.binaries.tool("postgres")
+        self._run([postgres, "--single", "-D", str(self.dir), "template1"], log="recovery")
+        source = f"{self._conninfo(upstream, name=f'rewind.of.{self.name}')} dbname={MAINTENANCE_DATABASE}"
+        self._run_tool("pg_rewind", f"--target-pgdata={self.dir}", f"--source-server={source}", "--no-ensure-shutdown")
+        self._make_follower(self.dir)
+
+    def _make_follower(self, folder: Path) -> None:
+        """Of data that came from a primary, with the primary's settings."""
+        write_private(folder / CONF_NAME, "", self._installation.identity)
+        write_private(folder / "standby.signal", "", self._installation.identity)
+
+    def _conninfo(self, upstream: Address, *, name: str) -> str:
+        return replication_conninfo(upstream, passfile=self._installation.folder.passfile, name=name)
 
     def start(
         self, settings: Mapping[str, str], *, within_s: float = READY_S, check: Callable[[], None] = lambda: None
     ) -> None:
         """Start and wait until it accepts connections. ``check`` is called meanwhile and raises to give up early."""
         clear_leftovers(self.dir)
+        host = self._placement.host if self._placement.network is None else None
         keep, preferred = self._port, self._port_of_last_time() or self._preferred
         deadline = time.monotonic() + _PATIENCE_S
         while True:
-            port = keep or choose_port(preferred)
+            port = keep or choose_port(preferred, host=host)
             self._configure(settings, port)
             try:
                 self.process.spawn()
@@ -151,6 +163,11 @@ class Node:
                 self._port = port
                 return
 
+    def reconfigure(self, settings: Mapping[str, str]) -> None:
+        """Have a running server read other settings, those that it can change without a restart."""
+        self._configure(settings, self.endpoint.port)
+        self.process.reload()
+
     def log_text(self) -> str:
         """What the server has written since its latest start."""
         with contextlib.suppress(OSError):
@@ -158,7 +175,8 @@ class Node:
         return ""
 
     def _configure(self, settings: Mapping[str, str], port: int) -> None:
-        write_private(self.dir / CONF_NAME, render({**settings, "port": str(port)}), self._installation.identity)
+        place = {"listen_addresses": self._placement.host, "port": str(port)}
+        write_private(self.dir / CONF_NAME, render({**settings, **place}), self._installation.identity)
 
     def _port_of_last_time(self) -> int | None:
         """An address that people have written down stays good when it can."""
@@ -174,5 +192,13 @@ class Node:
         return new
 
     def _run_tool(self, *command: str) -> None:
-        log = self._log.with_name(f"{self.name}-{command[0]}.log")
-        run_tool(self._installation.identity, self._installation.tool(*command), folder=self.dir.parent, log=log)
+        self._run(self._installation.tool(*command), log=command[0])
+
+    def _run(self, argv: list[str], *, log: str) -> None:
+        run_tool(
+            self._installation.identity,
+            argv,
+            folder=self.dir.parent,
+            log=self._log.with_name(f"{self.name}-{log}.log"),
+            network=self._placement.network,
+        )

@@ -51,11 +51,11 @@ def attempt(identity: Identity, argv: list[str]) -> bool:
     return _finish(child, within_s=_ATTEMPT_S) == 0
 
 
-def run_tool(identity: Identity, argv: list[str], *, folder: Path, log: Path) -> None:
-    """Run initdb or pg_basebackup to its end; its output goes to a log of its own, shown if it fails."""
+def run_tool(identity: Identity, argv: list[str], *, folder: Path, log: Path, network: str | None = None) -> None:
+    """Run initdb, pg_basebackup or their like to its end; its output goes to a log of its own, shown if it fails."""
     name = Path(argv[0]).name
     with log.open("wb") as output:
-        child = _spawn(identity, argv, folder=folder, output=output, death_signal=signal.SIGTERM)
+        child = _spawn(identity, argv, folder=folder, output=output, network=network, death_signal=signal.SIGTERM)
     code = _finish(child, within_s=TOOL_S)
     if code is None:
         raise EmbeddedPostgresError(f"{name} did not finish within {TOOL_S:.0f} s", log_tail=tail_of(log))
@@ -66,8 +66,11 @@ def run_tool(identity: Identity, argv: list[str], *, folder: Path, log: Path) ->
 class PostgresProcess:
     """One server over one data folder. Not for use by several threads at a time."""
 
-    def __init__(self, *, identity: Identity, postgres: str, node_dir: Path, log: Path) -> None:
+    def __init__(
+        self, *, identity: Identity, postgres: str, node_dir: Path, log: Path, network: str | None = None
+    ) -> None:
         self._identity = identity
+        self._network = network
         self._argv = [postgres, "-D", str(node_dir)]
         self._node_dir = node_dir
         self._log = log
@@ -88,7 +91,9 @@ class PostgresProcess:
         with contextlib.suppress(FileNotFoundError):
             self._log.replace(self._log.with_suffix(".log.1"))
         with self._log.open("wb") as output:
-            self._child = _spawn(self._identity, self._argv, folder=self._node_dir, output=output)
+            self._child = _spawn(
+                self._identity, self._argv, folder=self._node_dir, output=output, network=self._network
+            )
 
     def is_ready(self) -> bool:
         """Does it accept connections? Raises when it has ended instead."""
@@ -124,6 +129,11 @@ class PostgresProcess:
         cause = last_words[-1].partition("] ")[2] if last_words else f"exit status {self._child.returncode}"
         raise kind(f"{self._node_dir.name}: PostgreSQL ended ({cause})", log_tail=tail)
 
+    def reload(self) -> None:
+        """SIGHUP: read the settings file again. It is not known when each of its processes has."""
+        if self._child is not None:
+            self._child.send_signal(signal.SIGHUP)
+
     def request_stop(self) -> None:
         """SIGINT: roll back what is under way, write a checkpoint, end."""
         if self._child is not None:
@@ -150,25 +160,42 @@ class PostgresProcess:
         return tail_of(self._log)
 
 
+def launched(
+    argv: Sequence[str],
+    *,
+    identity: Identity | None = None,
+    network: str | None = None,
+    folder: Path = Path("/"),
+    death_signal: signal.Signals = signal.SIGTERM,
+) -> list[str]:
+    """The command of a direct child of ours that becomes ``argv``, as ``identity`` (``None``: as we are) and inside ``network``."""
+    way = None if identity is None else identity.way
+    label = None if identity is None else (identity.uid, identity.gid)
+    order = {
+        "parent": os.getpid(),
+        "death_signal": death_signal.value,
+        "network": network,
+        "namespace": label if way == "namespace" else None,
+        "account": label if way == "account" else None,
+        "folder": str(folder),
+        "argv": list(argv),
+    }
+    return [sys.executable, "-I", "-S", str(_LAUNCHER), json.dumps(order)]
+
+
 def _spawn(
     identity: Identity,
     argv: Sequence[str],
     *,
     folder: Path,
     output: IO[bytes] | int,
+    network: str | None = None,
     death_signal: signal.Signals = signal.SIGINT,
 ) -> subprocess.Popen[bytes]:
-    order = {
-        "parent": os.getpid(),
-        "death_signal": death_signal.value,
-        "namespace": (identity.uid, identity.gid) if identity.way == "namespace" else None,
-        "account": (identity.uid, identity.gid) if identity.way == "account" else None,
-        "folder": str(folder),
-        "argv": list(argv),
-    }
+    command = launched(argv, identity=identity, network=network, folder=folder, death_signal=death_signal)
     return _FORKER.call(
         lambda: subprocess.Popen(
-            [sys.executable, "-I", "-S", str(_LAUNCHER), json.dumps(order)],
+            command,
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=subprocess.STDOUT,

@@ -6,7 +6,7 @@ from typing import Final
 
 from isoline_server.embedded.endpoint import Endpoint
 from isoline_server.embedded.errors import EmbeddedPostgresError
-from isoline_server.embedded.process import clean_environment
+from isoline_server.embedded.process import clean_environment, launched
 
 MAINTENANCE_DATABASE: Final = "postgres"
 """Every cluster has it, on every node."""
@@ -44,10 +44,11 @@ class Psql:
         ]
         where = f"host={endpoint.host} port={endpoint.port} user={endpoint.user} sslmode=disable gssencmode=disable"
         name = endpoint.database if database is None else database
+        argv = [*command, f"--command={sql}", f"--dbname={where} dbname={conninfo_value(name)}"]
         options = {} if wait_for_standbys else {"PGOPTIONS": "-c synchronous_commit=local"}
         try:
             answer = subprocess.run(
-                [*command, f"--command={sql}", f"--dbname={where} dbname={conninfo_value(name)}"],
+                argv if endpoint.network is None else launched(argv, network=endpoint.network),
                 stdin=subprocess.DEVNULL,
                 capture_output=True,
                 encoding="utf-8",

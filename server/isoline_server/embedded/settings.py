@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from isoline_server.embedded.ports import LOOPBACK
+from isoline_server.embedded.placement import Address
 from isoline_server.embedded.psql import conninfo_value, identifier
 
 SUPERUSER: Final = "isoline"
@@ -18,7 +18,6 @@ STANDBYS_MAX: Final = 8
 """Two senders each while they copy; more would need more ``max_wal_senders``, and no laptop plays nine regions."""
 
 _EVERY_NODE: Final[Mapping[str, str]] = {
-    "listen_addresses": LOOPBACK,
     "unix_socket_directories": "",  # the path of a socket may be too long below a deep data folder
     "logging_collector": "off",  # the supervisor holds the log file
     "timezone": "UTC",
@@ -69,18 +68,19 @@ def check_settings(settings: Mapping[str, str]) -> None:
 
 def primary_settings(*, standbys: Sequence[str], durable: bool, extra: Mapping[str, str]) -> dict[str, str]:
     """For the primary. A commit is acknowledged when one standby, whichever, has it on disk too."""
-    quorum = f"ANY 1 ({', '.join(identifier(name) for name in standbys)})" if standbys else ""
-    own = {"cluster_name": "primary", "shared_buffers": _PRIMARY_BUFFERS, "synchronous_standby_names": quorum}
+    own = {
+        "cluster_name": "primary",
+        "shared_buffers": _PRIMARY_BUFFERS,
+        "synchronous_standby_names": quorum_of(standbys),
+    }
     return {**_EVERY_NODE, **own, **({} if durable else _NOT_DURABLE), **extra}
 
 
 def standby_settings(
-    *, name: str, primary_port: int, passfile: Path, durable: bool, extra: Mapping[str, str]
+    *, name: str, upstream: Address | None, passfile: Path, durable: bool, extra: Mapping[str, str]
 ) -> dict[str, str]:
-    """For a standby. Limits on connections must not be below the primary's, so both get the same."""
-    source = (
-        f"{replication_conninfo(primary_port=primary_port, passfile=passfile)} application_name={conninfo_value(name)}"
-    )
+    """For a standby of ``upstream``, or of nobody. Limits on connections must not be below the primary's, so both get the same."""
+    source = "" if upstream is None else replication_conninfo(upstream, passfile=passfile, name=name)
     own = {
         "cluster_name": name,
         "shared_buffers": _STANDBY_BUFFERS,
@@ -90,10 +90,16 @@ def standby_settings(
     return {**_EVERY_NODE, **own, **({} if durable else _NOT_DURABLE), **extra}
 
 
-def replication_conninfo(*, primary_port: int, passfile: Path) -> str:
-    """How a standby reaches the primary, to copy it and to follow it."""
-    plain = "sslmode=disable gssencmode=disable connect_timeout=5"
-    return f"host={LOOPBACK} port={primary_port} user={SUPERUSER} passfile={conninfo_value(str(passfile))} {plain}"
+def quorum_of(standbys: Sequence[str]) -> str:
+    """Who is waited for at a commit: one of the standbys, whichever; nobody without standbys."""
+    return f"ANY 1 ({', '.join(identifier(name) for name in standbys)})" if standbys else ""
+
+
+def replication_conninfo(upstream: Address, *, passfile: Path, name: str) -> str:
+    """How a standby reaches the primary, to copy it and to follow it; ``name`` is what the primary knows it by."""
+    host, port = upstream
+    who = f"user={SUPERUSER} passfile={conninfo_value(str(passfile))} application_name={conninfo_value(name)}"
+    return f"host={host} port={port} sslmode=disable gssencmode=disable connect_timeout=5 {who}"
 
 
 def slot_name(standby: str) -> str:

@@ -10,6 +10,7 @@ from typing import Final
 
 from isoline_server.embedded.errors import EmbeddedPostgresError, PortTaken
 from isoline_server.embedded.node import Node
+from isoline_server.embedded.placement import Address
 from isoline_server.embedded.psql import MAINTENANCE_DATABASE, Psql, literal
 from isoline_server.embedded.settings import slot_name
 
@@ -37,9 +38,18 @@ class CannotFollow(EmbeddedPostgresError):
 class Standby:
     """One standby and the primary that it follows."""
 
-    def __init__(self, *, node: Node, primary: Node, psql: Psql, report: Callable[[str], None]) -> None:
+    def __init__(
+        self,
+        *,
+        node: Node,
+        primary: Node,
+        psql: Psql,
+        report: Callable[[str], None],
+        upstream: Address | None = None,
+    ) -> None:
         self.node = node
         self._primary = primary
+        self._upstream = upstream  # where the standby itself reaches the primary, if not where we do
         self._psql = psql
         self._report = report
         self._slot = slot_name(node.name)
@@ -50,7 +60,7 @@ class Standby:
         if (reason := self._why_copy() or self._why_not_following(settings)) is not None:
             self._report(f"{self.node.name}: copying the primary ({reason})")
             self._renew_slot()
-            self.node.copy_from(self._primary.endpoint, slot=self._slot)
+            self.node.copy_from(self._upstream or self._primary.endpoint.address, slot=self._slot)
             self._follow(settings)
         port, took_s = self.node.endpoint.port, time.monotonic() - started
         self._report(f"{self.node.name}: hot standby ready on port {port} ({took_s:.1f} s)")
