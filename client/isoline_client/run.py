@@ -33,11 +33,15 @@ class Run:
     def __repr__(self) -> str:
         return f"Run({self.run_id!r})"
 
-    async def info(self, *, freshness: Freshness = "latest", timeout_s: float | None = None) -> RunInfo:
-        """Read the head and the lineage."""
-        request = log_pb.GetRunRequest(run_id=self.run_id, freshness=wire.FRESHNESS[freshness])
+    async def info(
+        self, *, freshness: Freshness = "latest", known: Position | None = None, timeout_s: float | None = None
+    ) -> RunInfo:
+        """Read the head and the lineage. ``known`` is a position seen elsewhere: the run extends it, or the call fails."""
+        request = log_pb.GetRunRequest(
+            run_id=self.run_id, freshness=wire.FRESHNESS[freshness], known=wire.known_message(known)
+        )
         answer = await self._connection.call(wire.GET_RUN, request, timeout_s=timeout_s)
-        return wire.run_info(answer.run, answer.source)
+        return wire.run_info(answer.run, answer)
 
     async def append(
         self,
@@ -131,10 +135,23 @@ class Run:
         )
 
     async def state(
-        self, at_seq: int | None = None, *, freshness: Freshness = "latest", timeout_s: float | None = None
+        self,
+        at_seq: int | None = None,
+        *,
+        freshness: Freshness = "latest",
+        known: Position | None = None,
+        timeout_s: float | None = None,
     ) -> State:
-        """The fold of ``[0, at_seq)``; of everything without it."""
-        request = log_pb.GetStateRequest(run_id=self.run_id, at_seq=at_seq, freshness=wire.FRESHNESS[freshness])
+        """The fold of ``[0, at_seq)``; of everything without it.
+
+        ``known`` is a position seen elsewhere: the run extends it, or the call fails.
+        """
+        request = log_pb.GetStateRequest(
+            run_id=self.run_id,
+            at_seq=at_seq,
+            freshness=wire.FRESHNESS[freshness],
+            known=wire.known_message(known),
+        )
         answer = await self._connection.call(wire.GET_STATE, request, timeout_s=timeout_s)
         if self._verify:
             check_state(at_seq, answer.at_seq, answer.state, answer.state_digest)
@@ -146,17 +163,25 @@ class Run:
         *,
         recompute: bool = False,
         freshness: Freshness = "latest",
+        known: Position | None = None,
         timeout_s: float | None = None,
     ) -> Prefix:
-        """The digest of ``[0, until_seq)``. ``recompute``: the server reads every record rather than trust the stored digest."""
+        """The digest of ``[0, until_seq)``. ``recompute``: the server reads every record rather than trust the stored digest.
+
+        ``known`` is a position seen elsewhere: the run extends it, or the call fails.
+        """
         request = log_pb.GetPrefixRequest(
-            run_id=self.run_id, until_seq=until_seq, freshness=wire.FRESHNESS[freshness], recompute=recompute
+            run_id=self.run_id,
+            until_seq=until_seq,
+            freshness=wire.FRESHNESS[freshness],
+            recompute=recompute,
+            known=wire.known_message(known),
         )
         answer = await self._connection.call(wire.GET_PREFIX, request, timeout_s=timeout_s)
         last = wire.position(answer.last)
         if self._verify:
             check_prefix(until_seq, last)
-        return Prefix(last, wire.source(answer.source))
+        return Prefix(last, wire.source(answer.source), wire.staleness_ms(answer))
 
     async def fork(
         self,

@@ -128,8 +128,10 @@ class SyncRun:
     def repeated(self) -> bool:
         return self._run.repeated
 
-    def info(self, *, freshness: Freshness = "latest", timeout_s: float | None = None) -> RunInfo:
-        return self._loop.run(self._run.info(freshness=freshness, timeout_s=timeout_s))
+    def info(
+        self, *, freshness: Freshness = "latest", known: Position | None = None, timeout_s: float | None = None
+    ) -> RunInfo:
+        return self._loop.run(self._run.info(freshness=freshness, known=known, timeout_s=timeout_s))
 
     def append(
         self,
@@ -187,9 +189,14 @@ class SyncRun:
             yield from page
 
     def state(
-        self, at_seq: int | None = None, *, freshness: Freshness = "latest", timeout_s: float | None = None
+        self,
+        at_seq: int | None = None,
+        *,
+        freshness: Freshness = "latest",
+        known: Position | None = None,
+        timeout_s: float | None = None,
     ) -> State:
-        return self._loop.run(self._run.state(at_seq, freshness=freshness, timeout_s=timeout_s))
+        return self._loop.run(self._run.state(at_seq, freshness=freshness, known=known, timeout_s=timeout_s))
 
     def prefix(
         self,
@@ -197,10 +204,11 @@ class SyncRun:
         *,
         recompute: bool = False,
         freshness: Freshness = "latest",
+        known: Position | None = None,
         timeout_s: float | None = None,
     ) -> Prefix:
         return self._loop.run(
-            self._run.prefix(until_seq, recompute=recompute, freshness=freshness, timeout_s=timeout_s)
+            self._run.prefix(until_seq, recompute=recompute, freshness=freshness, known=known, timeout_s=timeout_s)
         )
 
     def fork(

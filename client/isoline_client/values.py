@@ -62,6 +62,8 @@ class RunInfo:
     executed: bool = False
     untranslatable_seq: int | None = None
     source: Source = ""
+    staleness_ms: int | None = None
+    """Of a head whose source is ``stale``: how old it may be at most; None when the replica cannot tell."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,6 +107,8 @@ class Page:
     before: Position
     last: Position
     source: Source
+    staleness_ms: int | None = None
+    """Of a ``stale`` page: how old the head may be at most up to which it was read. The events themselves never change."""
 
     def __iter__(self) -> Iterator[Event]:
         return map(Event, count(self.first_seq), self.records, repeat(None) if self.digests is None else self.digests)
@@ -128,6 +132,7 @@ class State:
     prefix_digest: bytes
     source: Source
     folded_events: int
+    staleness_ms: int | None = None
 
     @property
     def status(self) -> str:
@@ -155,6 +160,7 @@ class Prefix:
 
     last: Position
     source: Source
+    staleness_ms: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

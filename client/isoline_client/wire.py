@@ -147,6 +147,10 @@ def position_message(position: Position) -> pb.Position:
     return pb.Position(seq=position.seq, digest=position.digest)
 
 
+def known_message(known: Position | None) -> pb.Position | None:
+    return None if known is None else position_message(known)
+
+
 def position(message: pb.Position) -> Position:
     return Position(message.seq, message.digest)
 
@@ -162,14 +166,21 @@ def page(message: log_pb.ReadEventsResponse, verifier: PrefixVerifier) -> values
         before=before,
         last=last,
         source=source(message.source),
+        staleness_ms=staleness_ms(message),
     )
+
+
+def staleness_ms(
+    message: log_pb.GetRunResponse | log_pb.ReadEventsResponse | log_pb.GetStateResponse | log_pb.GetPrefixResponse,
+) -> int | None:
+    return message.staleness_ms if message.HasField("staleness_ms") else None
 
 
 def source(number: int) -> values.Source:
     return _SOURCES.get(number, "")
 
 
-def run_info(message: log_pb.Run, read_from: int = pb.SOURCE_UNSPECIFIED) -> values.RunInfo:
+def run_info(message: log_pb.Run, read: log_pb.GetRunResponse | None = None) -> values.RunInfo:
     return values.RunInfo(
         run_id=message.run_id,
         workflow_id=message.workflow_id,
@@ -187,7 +198,8 @@ def run_info(message: log_pb.Run, read_from: int = pb.SOURCE_UNSPECIFIED) -> val
         record_bytes=message.record_bytes,
         executed=message.executed,
         untranslatable_seq=message.untranslatable_seq if message.HasField("untranslatable_seq") else None,
-        source=source(read_from),
+        source="" if read is None else source(read.source),
+        staleness_ms=None if read is None else staleness_ms(read),
     )
 
 
@@ -221,6 +233,7 @@ def state(message: log_pb.GetStateResponse) -> values.State:
         prefix_digest=message.prefix_digest,
         source=source(message.source),
         folded_events=message.folded_events,
+        staleness_ms=staleness_ms(message),
     )
 
 

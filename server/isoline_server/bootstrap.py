@@ -32,12 +32,15 @@ from isoline_server.operations.get_state import StateReader
 from isoline_server.operations.import_run import RunImporter
 from isoline_server.operations.lane import Lane
 from isoline_server.operations.make_run import RunMaker
+from isoline_server.operations.nearby import Nearby
 from isoline_server.operations.ports import StoreRetryable
 from isoline_server.operations.reading import Reading
 from isoline_server.operations.tail import TailHub
 from isoline_server.store.database import Database, Role
+from isoline_server.store.leadership import Leadership, Places, QuorumProof
 from isoline_server.store.migrate import check_schema
 from isoline_server.store.migrations.errors import DatabaseFailed
+from isoline_server.store.near_receipts import SqlNearReceipts
 from isoline_server.store.sql_effects import SqlEffects
 from isoline_server.store.sql_invocations import SqlInvocations
 from isoline_server.store.sql_leases import SqlLeases
@@ -80,21 +83,20 @@ class RegionServer:
         own = settings.regions[region]
         self._settings = settings
         self.region = region
-        # A lane never needs more than one connection at a time; two more serve the making of runs.
         on_cockroach = settings.topology == "cockroach"
-        self._writing = Database(
-            settings.leader_url,
-            role=Role.WRITER,
-            size=settings.append_lanes * len(settings.homes) + 2,
-            cockroach_cluster=on_cockroach,
-        )
+        self._leadership = None if not settings.standby_urls else _leadership(settings)
+        leading: str | Places = self._leadership or settings.leader_url
+
+        def at_leader(role: Role, size: int) -> Database:
+            return Database(leading, role=role, size=size, cockroach_cluster=on_cockroach)
+
+        lanes = settings.append_lanes * len(settings.homes)
+        # A lane sends one statement at a time, and may leave one behind whose outcome it has seen nearby; two more serve the making of runs.
+        self._writing = at_leader(Role.WRITER, (2 if own.replica_counts else 1) * lanes + 2)
         # Executors' statements are many and small: they must not keep a lane waiting for a connection.
-        self._executing = Database(
-            settings.leader_url, role=Role.WRITER, size=settings.reader_connections, cockroach_cluster=on_cockroach
-        )
-        self._leading = Database(
-            settings.leader_url, role=Role.LEADER, size=settings.reader_connections, cockroach_cluster=on_cockroach
-        )
+        self._executing = at_leader(Role.WRITER, settings.reader_connections)
+        self._leading = at_leader(Role.LEADER, settings.reader_connections)
+        self._proving = at_leader(Role.WRITER, 1)
         self._near = (
             Database(
                 own.local_url,
@@ -106,8 +108,14 @@ class RegionServer:
             else None
         )
         self._databases = [
-            found for found in (self._leading, self._near, self._writing, self._executing) if found is not None
+            found
+            for found in (self._leading, self._near, self._writing, self._executing, self._proving)
+            if found is not None
         ]
+        near = Nearby(SqlNearReceipts(self._near)) if self._near is not None and own.replica_counts else None
+        if self._leadership is not None:
+            for database in (self._writing, self._executing, self._leading, self._proving):
+                self._leadership.on_change(database.abandon)
         era2 = Era2(codemap())
         readers = [
             SqlLogReader(database, source=source, regions=settings.homes, translate=era2.translate_page)
@@ -118,7 +126,11 @@ class RegionServer:
         writer, ids = SqlLogWriter(self._writing), SystemIds()
         self._tails = TailHub(local=local, leader=leader)
         reading = Reading(
-            local=local, leader=leader, local_deadline_s=settings.local_deadline_ms / 1000, on_damage=_report_damage
+            local=local,
+            leader=leader,
+            local_deadline_s=settings.local_deadline_ms / 1000,
+            leader_deadline_s=settings.leader_deadline_ms / 1000,
+            on_damage=_report_damage,
         )
         states = StateReader(reading=reading, writer=writer, decode=codec.decode_content)
         self._snapshots = SnapshotKeeper(states)
@@ -136,6 +148,7 @@ class RegionServer:
                         ids=ids,
                         notify=self._moved,
                         replays=replays,
+                        near=near,
                     )
                     for _ in range(settings.append_lanes)
                 ]
@@ -181,6 +194,7 @@ class RegionServer:
         )
         self._grpc: GrpcServer | None = None
         self._background: list[asyncio.Task[None]] = []
+        self._watching: asyncio.Task[None] | None = None
         self.failed = asyncio.Event()
         """A task that must run as long as the server ended by an error: a defect. The server had better stop than look alive."""
 
@@ -193,6 +207,9 @@ class RegionServer:
 
     async def start(self) -> None:
         """Connect, start the background, serve. Raises ``StoreRetryable`` (the leader does not answer) or ``OSError`` (the address is taken)."""
+        if self._leadership is not None:
+            self._watching = asyncio.create_task(self._leadership.run(), name="leadership")
+            self._watching.add_done_callback(self._task_ended)
         await self._meet_database()
         self._grpc = GrpcServer(
             listen=[self._settings.regions[self.region].listen],
@@ -223,9 +240,10 @@ class RegionServer:
             if self._grpc is not None:
                 await self._grpc.drain(grace_s)
             await self._lanes.close(grace_s)
-            for task in self._background:
+            background = [*self._background, *([] if self._watching is None else [self._watching])]
+            for task in background:
                 task.cancel()
-            await asyncio.gather(*self._background, return_exceptions=True)
+            await asyncio.gather(*background, return_exceptions=True)
         log.info("stopped", region=self.region)
 
     def _task_ended(self, task: asyncio.Task[None]) -> None:
@@ -245,12 +263,29 @@ class RegionServer:
                 continue
             for other in self._databases:
                 other.is_cockroach = is_cockroach
+            if not is_cockroach:
+                self._demand_proof()
             return
+
+    def _demand_proof(self) -> None:
+        """PostgreSQL: a primary that was cut off goes on answering, so what leads has to prove that it does. A leaseholder of CockroachDB has."""
+        proof = QuorumProof(self._proving.wait_until_durable)
+        for database in (self._leading, self._near, self._writing, self._executing):
+            if database is not None:
+                database.demand(proof)
+        if self._leadership is not None:
+            self._leadership.on_change(proof.forget)
 
     def _moved(self, moved: Iterable[tuple[RunId, int]]) -> None:
         heads = list(moved)
         self._tails.notify(heads)
         self._snapshots.notify(heads)
+
+
+def _leadership(settings: Settings) -> Leadership:
+    """The nodes that may lead, each asked over a connection of its own, for as long as the process lives."""
+    nodes = (settings.leader_url, *settings.standby_urls)
+    return Leadership({url: Database(url, role=Role.LEADER, size=1).who for url in dict.fromkeys(nodes)})
 
 
 Beside = Callable[[str], AbstractAsyncContextManager[None]]
@@ -273,15 +308,18 @@ def serve(
 
 
 def _check_schema(settings: Settings, region: Region) -> None:
-    """Ask the leader, or, when it does not answer, the region's own replica: a region that is cut off may still start."""
+    """Ask the leader, or, when it does not answer, the own replica and the others: a region that is cut off may still start."""
     own = settings.regions.get(region)
-    try:
-        check_schema(settings.leader_url)
-    except DatabaseFailed as error:
-        if own is None or own.local_url is None:
-            raise
-        log.warning("the leader does not answer", error=str(error))
-        check_schema(own.local_url)
+    own_url = None if own is None else own.local_url
+    *places, last = [url for url in dict.fromkeys((settings.leader_url, own_url, *settings.standby_urls)) if url]
+    for url in places:
+        try:
+            check_schema(url)
+        except DatabaseFailed as error:
+            log.warning("a node does not answer", error=str(error))
+        else:
+            return
+    check_schema(last)
 
 
 def _event_loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:

@@ -5,12 +5,14 @@
     topology = "postgres"                       # embedded, postgres or cockroach
     leader_url = "postgresql+psycopg://isoline@db-eu:5432/isoline"
     leader_region = "eu"                        # for people; the database decides who leads
+    standby_urls = ["postgresql+psycopg://isoline@db-us:5432/isoline"]           # who else may lead, after a failover (PostgreSQL)
 
     [regions.eu]
     listen = "127.0.0.1:7101"
     [regions.us]
     listen = "127.0.0.1:7102"
     local_url = "postgresql+psycopg://isoline@db-us:5432/isoline"    # this region's hot standby
+    replica_counts = true                       # it is in synchronous_standby_names: what it shows is durable
 
     [[api_keys]]                                # none: loopback only, everybody is tenant "local"
     sha256 = "…"                                # isoline key --tenant acme prints one
@@ -39,11 +41,16 @@ class ConfigError(Exception):
 
 
 class RegionSettings(BaseModel):
-    """One region: where its server listens, and its own replica (none: the leader is the region's)."""
+    """One region: where its server listens, and its own replica (none: the leader is the region's).
+
+    ``replica_counts``: the replica is one that commits wait for (PostgreSQL's ``synchronous_standby_names``), so what it shows is on two nodes,
+    and a far region need not wait for the leader to say so, too.
+    """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
     listen: str = "127.0.0.1:7100"
     local_url: str | None = None
+    replica_counts: bool = False
 
 
 class ApiKey(BaseModel):
@@ -70,11 +77,13 @@ class Settings(BaseSettings):
     topology: Literal["embedded", "postgres", "cockroach"] = "postgres"
     leader_url: str
     leader_region: str = ""
+    standby_urls: tuple[str, ...] = ()
     regions: dict[RegionCode, RegionSettings] = Field(min_length=1)
     api_keys: tuple[ApiKey, ...] = ()
     append_lanes: int = Field(default=1, ge=1, le=64)
     reader_connections: int = Field(default=8, ge=1, le=512)
     local_deadline_ms: int = Field(default=250, ge=1)
+    leader_deadline_ms: int = Field(default=2_000, ge=1)
     drain_grace_s: float = Field(default=10.0, ge=0)
     reflection: bool = True
     log_format: Literal["json", "console"] = "json"
@@ -99,6 +108,20 @@ class Settings(BaseSettings):
                 if not _is_loopback(region.listen):
                     raise ValueError(
                         f"regions.{code}.listen: {region.listen} is not loopback; without api_keys a server listens on loopback only"
+                    )
+        return self
+
+    @model_validator(mode="after")
+    def _failover_is_postgres(self) -> Self:
+        if self.topology == "cockroach":
+            if self.standby_urls:
+                raise ValueError(
+                    "standby_urls: CockroachDB moves leaseholders itself; one address, of a load balancer, is enough"
+                )
+            for code, region in self.regions.items():
+                if region.replica_counts:
+                    raise ValueError(
+                        f"regions.{code}.replica_counts: only PostgreSQL has replicas that count towards a quorum"
                     )
         return self
 

@@ -43,6 +43,13 @@ def time_text(value: datetime) -> str:
     return f"{value.replace(tzinfo=None).isoformat(timespec='microseconds')}Z"
 
 
+def source_text(source: str, staleness_ms: int | None) -> str:
+    """Where an answer was read; of a stale one, how old it may be."""
+    if source != "stale":
+        return source
+    return "stale, age unknown" if staleness_ms is None else f"stale, at most {staleness_ms / 1000:.1f} s old"
+
+
 def event_document(event: Event) -> dict[str, Any]:
     """An event that was read. The members up to ``causationId`` are what ``append`` takes; it ignores the others."""
     stamp: dict[str, Any] = {
@@ -99,6 +106,7 @@ def run_document(info: RunInfo) -> dict[str, Any]:
             for part in info.lineage
         ],
         "source": info.source or None,
+        "stalenessMs": info.staleness_ms,
     }
 
 
@@ -110,6 +118,7 @@ def state_document(run_id: str, state: State) -> dict[str, Any]:
         "stateDigest": state.digest.hex(),
         "prefixDigest": state.prefix_digest.hex(),
         "source": state.source or None,
+        "stalenessMs": state.staleness_ms,
         "foldedEvents": state.folded_events,
     }
 

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
-from isoline_client.cli.documents import event_document, spell, state_document, time_text
+from isoline_client.cli.documents import event_document, source_text, spell, state_document, time_text
 from isoline_client.cli.failures import CommandError
 from isoline_client.cli.options import FreshnessOption, RunArgument, add_command
 from isoline_client.cli.output import Output, add_row, clean, facts, table
@@ -65,7 +65,7 @@ async def read(
         async with aclosing(pages):
             async for page in pages:
                 show_page(session.out, page)
-                sources[page.source] = None
+                sources[source_text(page.source, page.staleness_ms)] = None
                 seen = page.last
     read_from = f", read from: {', '.join(sources)}" if sources else ""
     session.out.note(f"events [{from_seq}, {seen.seq + 1}){read_from}{f', position {seen}' if seen.digest else ''}")
@@ -183,7 +183,7 @@ def _show_state(out: Output, found: State) -> None:
                 ("status", found.status),
                 ("state digest", found.digest.hex()),
                 ("prefix digest", found.prefix_digest.hex()),
-                ("read from", f"{found.source}, {found.folded_events} events folded"),
+                ("read from", f"{source_text(found.source, found.staleness_ms)}, {found.folded_events} events folded"),
             ]
         )
     )

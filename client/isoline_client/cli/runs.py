@@ -8,7 +8,7 @@ import typer
 from rich.table import Table
 
 from isoline_client.cli import steering
-from isoline_client.cli.documents import run_document, time_text
+from isoline_client.cli.documents import run_document, source_text, time_text
 from isoline_client.cli.options import FreshnessOption, RunArgument, add_command
 from isoline_client.cli.output import Output, add_row, facts, table
 from isoline_client.cli.parsing import freshness_of, note_request_id
@@ -171,6 +171,6 @@ def _facts_of(info: RunInfo) -> Table:
             ("shared prefix", None if fork is None else f"[0, {fork.from_seq})  {fork.prefix_digest.hex()}"),
             ("overlay", fork.overlay.decode() if fork and fork.overlay else None),
             *(("events from", f"[{part.start_seq}, {part.end_seq})  {part.origin_run_id}") for part in info.lineage),
-            ("read from", info.source),
+            ("read from", source_text(info.source, info.staleness_ms)),
         ]
     )

@@ -96,20 +96,24 @@ class CreateRunResponse(_message.Message):
     def __init__(self, run: _Optional[_Union[Run, _Mapping]] = ..., repeated: _Optional[bool] = ...) -> None: ...
 
 class GetRunRequest(_message.Message):
-    __slots__ = ("run_id", "freshness")
+    __slots__ = ("run_id", "freshness", "known")
     RUN_ID_FIELD_NUMBER: _ClassVar[int]
     FRESHNESS_FIELD_NUMBER: _ClassVar[int]
+    KNOWN_FIELD_NUMBER: _ClassVar[int]
     run_id: str
     freshness: _common_pb2.Freshness
-    def __init__(self, run_id: _Optional[str] = ..., freshness: _Optional[_Union[_common_pb2.Freshness, str]] = ...) -> None: ...
+    known: _common_pb2.Position
+    def __init__(self, run_id: _Optional[str] = ..., freshness: _Optional[_Union[_common_pb2.Freshness, str]] = ..., known: _Optional[_Union[_common_pb2.Position, _Mapping]] = ...) -> None: ...
 
 class GetRunResponse(_message.Message):
-    __slots__ = ("run", "source")
+    __slots__ = ("run", "source", "staleness_ms")
     RUN_FIELD_NUMBER: _ClassVar[int]
     SOURCE_FIELD_NUMBER: _ClassVar[int]
+    STALENESS_MS_FIELD_NUMBER: _ClassVar[int]
     run: Run
     source: _common_pb2.Source
-    def __init__(self, run: _Optional[_Union[Run, _Mapping]] = ..., source: _Optional[_Union[_common_pb2.Source, str]] = ...) -> None: ...
+    staleness_ms: int
+    def __init__(self, run: _Optional[_Union[Run, _Mapping]] = ..., source: _Optional[_Union[_common_pb2.Source, str]] = ..., staleness_ms: _Optional[int] = ...) -> None: ...
 
 class ListRunsRequest(_message.Message):
     __slots__ = ("page_size", "page_token", "workflow_id")
@@ -215,18 +219,20 @@ class ReadEventsRequest(_message.Message):
     def __init__(self, run_id: _Optional[str] = ..., from_seq: _Optional[int] = ..., until_seq: _Optional[int] = ..., freshness: _Optional[_Union[_common_pb2.Freshness, str]] = ..., known: _Optional[_Union[_common_pb2.Position, _Mapping]] = ...) -> None: ...
 
 class ReadEventsResponse(_message.Message):
-    __slots__ = ("first_seq", "records", "before", "last", "source")
+    __slots__ = ("first_seq", "records", "before", "last", "source", "staleness_ms")
     FIRST_SEQ_FIELD_NUMBER: _ClassVar[int]
     RECORDS_FIELD_NUMBER: _ClassVar[int]
     BEFORE_FIELD_NUMBER: _ClassVar[int]
     LAST_FIELD_NUMBER: _ClassVar[int]
     SOURCE_FIELD_NUMBER: _ClassVar[int]
+    STALENESS_MS_FIELD_NUMBER: _ClassVar[int]
     first_seq: int
     records: _containers.RepeatedScalarFieldContainer[bytes]
     before: _common_pb2.Position
     last: _common_pb2.Position
     source: _common_pb2.Source
-    def __init__(self, first_seq: _Optional[int] = ..., records: _Optional[_Iterable[bytes]] = ..., before: _Optional[_Union[_common_pb2.Position, _Mapping]] = ..., last: _Optional[_Union[_common_pb2.Position, _Mapping]] = ..., source: _Optional[_Union[_common_pb2.Source, str]] = ...) -> None: ...
+    staleness_ms: int
+    def __init__(self, first_seq: _Optional[int] = ..., records: _Optional[_Iterable[bytes]] = ..., before: _Optional[_Union[_common_pb2.Position, _Mapping]] = ..., last: _Optional[_Union[_common_pb2.Position, _Mapping]] = ..., source: _Optional[_Union[_common_pb2.Source, str]] = ..., staleness_ms: _Optional[int] = ...) -> None: ...
 
 class TailEventsRequest(_message.Message):
     __slots__ = ("run_id", "from_seq", "known", "stop_at_terminal")
@@ -249,50 +255,58 @@ class TailEventsResponse(_message.Message):
     def __init__(self, page: _Optional[_Union[ReadEventsResponse, _Mapping]] = ..., caught_up: _Optional[bool] = ...) -> None: ...
 
 class GetStateRequest(_message.Message):
-    __slots__ = ("run_id", "at_seq", "freshness")
+    __slots__ = ("run_id", "at_seq", "freshness", "known")
     RUN_ID_FIELD_NUMBER: _ClassVar[int]
     AT_SEQ_FIELD_NUMBER: _ClassVar[int]
     FRESHNESS_FIELD_NUMBER: _ClassVar[int]
+    KNOWN_FIELD_NUMBER: _ClassVar[int]
     run_id: str
     at_seq: int
     freshness: _common_pb2.Freshness
-    def __init__(self, run_id: _Optional[str] = ..., at_seq: _Optional[int] = ..., freshness: _Optional[_Union[_common_pb2.Freshness, str]] = ...) -> None: ...
+    known: _common_pb2.Position
+    def __init__(self, run_id: _Optional[str] = ..., at_seq: _Optional[int] = ..., freshness: _Optional[_Union[_common_pb2.Freshness, str]] = ..., known: _Optional[_Union[_common_pb2.Position, _Mapping]] = ...) -> None: ...
 
 class GetStateResponse(_message.Message):
-    __slots__ = ("at_seq", "state", "state_digest", "prefix_digest", "source", "folded_events")
+    __slots__ = ("at_seq", "state", "state_digest", "prefix_digest", "source", "folded_events", "staleness_ms")
     AT_SEQ_FIELD_NUMBER: _ClassVar[int]
     STATE_FIELD_NUMBER: _ClassVar[int]
     STATE_DIGEST_FIELD_NUMBER: _ClassVar[int]
     PREFIX_DIGEST_FIELD_NUMBER: _ClassVar[int]
     SOURCE_FIELD_NUMBER: _ClassVar[int]
     FOLDED_EVENTS_FIELD_NUMBER: _ClassVar[int]
+    STALENESS_MS_FIELD_NUMBER: _ClassVar[int]
     at_seq: int
     state: bytes
     state_digest: bytes
     prefix_digest: bytes
     source: _common_pb2.Source
     folded_events: int
-    def __init__(self, at_seq: _Optional[int] = ..., state: _Optional[bytes] = ..., state_digest: _Optional[bytes] = ..., prefix_digest: _Optional[bytes] = ..., source: _Optional[_Union[_common_pb2.Source, str]] = ..., folded_events: _Optional[int] = ...) -> None: ...
+    staleness_ms: int
+    def __init__(self, at_seq: _Optional[int] = ..., state: _Optional[bytes] = ..., state_digest: _Optional[bytes] = ..., prefix_digest: _Optional[bytes] = ..., source: _Optional[_Union[_common_pb2.Source, str]] = ..., folded_events: _Optional[int] = ..., staleness_ms: _Optional[int] = ...) -> None: ...
 
 class GetPrefixRequest(_message.Message):
-    __slots__ = ("run_id", "until_seq", "freshness", "recompute")
+    __slots__ = ("run_id", "until_seq", "freshness", "recompute", "known")
     RUN_ID_FIELD_NUMBER: _ClassVar[int]
     UNTIL_SEQ_FIELD_NUMBER: _ClassVar[int]
     FRESHNESS_FIELD_NUMBER: _ClassVar[int]
     RECOMPUTE_FIELD_NUMBER: _ClassVar[int]
+    KNOWN_FIELD_NUMBER: _ClassVar[int]
     run_id: str
     until_seq: int
     freshness: _common_pb2.Freshness
     recompute: bool
-    def __init__(self, run_id: _Optional[str] = ..., until_seq: _Optional[int] = ..., freshness: _Optional[_Union[_common_pb2.Freshness, str]] = ..., recompute: _Optional[bool] = ...) -> None: ...
+    known: _common_pb2.Position
+    def __init__(self, run_id: _Optional[str] = ..., until_seq: _Optional[int] = ..., freshness: _Optional[_Union[_common_pb2.Freshness, str]] = ..., recompute: _Optional[bool] = ..., known: _Optional[_Union[_common_pb2.Position, _Mapping]] = ...) -> None: ...
 
 class GetPrefixResponse(_message.Message):
-    __slots__ = ("last", "source")
+    __slots__ = ("last", "source", "staleness_ms")
     LAST_FIELD_NUMBER: _ClassVar[int]
     SOURCE_FIELD_NUMBER: _ClassVar[int]
+    STALENESS_MS_FIELD_NUMBER: _ClassVar[int]
     last: _common_pb2.Position
     source: _common_pb2.Source
-    def __init__(self, last: _Optional[_Union[_common_pb2.Position, _Mapping]] = ..., source: _Optional[_Union[_common_pb2.Source, str]] = ...) -> None: ...
+    staleness_ms: int
+    def __init__(self, last: _Optional[_Union[_common_pb2.Position, _Mapping]] = ..., source: _Optional[_Union[_common_pb2.Source, str]] = ..., staleness_ms: _Optional[int] = ...) -> None: ...
 
 class ForkRunRequest(_message.Message):
     __slots__ = ("request_id", "source_run_id", "from_seq", "mode", "run_options_overlay", "home_region", "expected_prefix_digest", "executed")

@@ -70,8 +70,15 @@ class LogServicer(log_service_pb2_grpc.LogServiceServicer):
 
     async def GetRun(self, request: log_service_pb2.GetRunRequest, context: _Context) -> log_service_pb2.GetRunResponse:
         run_id = caller_with(Scope.READ).own_run(request.run_id)
-        run, source = await self._parts.reading.run(run_id, translate.freshness(request.freshness))
-        return log_service_pb2.GetRunResponse(run=translate.run(run), source=int(source))  # type: ignore[arg-type]
+        run, seen = await self._parts.reading.run(run_id, translate.freshness(request.freshness))
+        known = translate.known(request)
+        if known is not None:
+            await self._parts.reading.check_known(run, known)
+        return log_service_pb2.GetRunResponse(
+            run=translate.run(run),
+            source=int(seen.source),  # type: ignore[arg-type]
+            staleness_ms=seen.staleness_ms,
+        )
 
     async def ListRuns(
         self, request: log_service_pb2.ListRunsRequest, context: _Context
@@ -149,15 +156,18 @@ class LogServicer(log_service_pb2_grpc.LogServiceServicer):
     ) -> log_service_pb2.GetStateResponse:
         run_id = caller_with(Scope.READ).own_run(request.run_id)
         at_seq = translate.check_seq(request.at_seq, "at_seq") if request.HasField("at_seq") else None
-        folded = await self._parts.states.state_at(run_id, at_seq, translate.freshness(request.freshness))
+        folded = await self._parts.states.state_at(
+            run_id, at_seq, translate.freshness(request.freshness), translate.known(request)
+        )
         data = state.observable_bytes(folded.state)
         return log_service_pb2.GetStateResponse(
             at_seq=folded.at_seq,
             state=data,
             state_digest=digest_of(data),
             prefix_digest=folded.prefix_digest,
-            source=int(folded.source),  # type: ignore[arg-type]
+            source=int(folded.seen.source),  # type: ignore[arg-type]
             folded_events=folded.folded_events,
+            staleness_ms=folded.seen.staleness_ms,
         )
 
     async def GetPrefix(
@@ -165,10 +175,19 @@ class LogServicer(log_service_pb2_grpc.LogServiceServicer):
     ) -> log_service_pb2.GetPrefixResponse:
         run_id = caller_with(Scope.READ).own_run(request.run_id)
         until_seq = translate.check_seq(request.until_seq, "until_seq") if request.HasField("until_seq") else None
-        mark, source = await prefix_mark(
-            self._parts.reading, run_id, until_seq, translate.freshness(request.freshness), recompute=request.recompute
+        mark, seen = await prefix_mark(
+            self._parts.reading,
+            run_id,
+            until_seq,
+            translate.freshness(request.freshness),
+            recompute=request.recompute,
+            known=translate.known(request),
         )
-        return log_service_pb2.GetPrefixResponse(last=translate.position(mark), source=int(source))  # type: ignore[arg-type]
+        return log_service_pb2.GetPrefixResponse(
+            last=translate.position(mark),
+            source=int(seen.source),  # type: ignore[arg-type]
+            staleness_ms=seen.staleness_ms,
+        )
 
     async def ForkRun(
         self, request: log_service_pb2.ForkRunRequest, context: _Context

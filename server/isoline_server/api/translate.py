@@ -4,7 +4,7 @@ Every check names the field and the limit, and happens before anything is done.
 """
 
 from collections.abc import AsyncIterator, Sequence
-from typing import Final
+from typing import Any, Final
 
 from isoline.v1 import common_pb2, log_service_pb2
 from isoline_server.api.credentials import Caller
@@ -77,7 +77,7 @@ def read_command(request: log_service_pb2.ReadEventsRequest, caller: Caller) -> 
         from_seq=from_seq,
         until_seq=until_seq,
         freshness=freshness(request.freshness),
-        known=_known(request.known) if request.HasField("known") else None,
+        known=known(request),
     )
 
 
@@ -85,7 +85,7 @@ def tail_command(request: log_service_pb2.TailEventsRequest, caller: Caller) -> 
     return TailCommand(
         run_id=caller.own_run(request.run_id),
         from_seq=check_seq(request.from_seq, "from_seq"),
-        known=_known(request.known) if request.HasField("known") else None,
+        known=known(request),
         stop_at_terminal=request.stop_at_terminal,
     )
 
@@ -253,7 +253,11 @@ def _engine(request: log_service_pb2.AppendRequest) -> tuple[str, int]:
     return check_name(request.engine, "engine"), request.engine_seq
 
 
-def _known(position: common_pb2.Position) -> Known:
+def known(request: Any) -> Known | None:
+    """The position seen elsewhere that a request names in its field ``known``, if any."""
+    if not request.HasField("known"):
+        return None
+    position = request.known
     if not -1 <= position.seq <= limits.SEQ_MAX:
         raise InvalidField("known.seq", f"must be from -1 to {limits.SEQ_MAX}", got=str(position.seq))
     if len(position.digest) != DIGEST_BYTES:
@@ -283,6 +287,7 @@ def page(found: Page) -> log_service_pb2.ReadEventsResponse:
         before=position(found.before),
         last=position(found.last),
         source=int(found.source),  # type: ignore[arg-type]
+        staleness_ms=found.staleness_ms,
     )
 
 

@@ -28,6 +28,18 @@ class Source(IntEnum):
     """The leader did not answer: the newest that the local replica holds, complete and verified, perhaps behind."""
 
 
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """Where an answer was read. ``staleness_ms``: of a ``STALE`` one, how old it may be at most; None when the replica cannot tell."""
+
+    source: Source
+    staleness_ms: int | None = None
+
+
+SEEN_LOCAL = Seen(Source.LOCAL)
+SEEN_BY_LEADER = Seen(Source.LEADER)
+
+
 class Freshness(IntEnum):
     """Which head counts."""
 

@@ -12,9 +12,9 @@ from isoline_server.domain.canonical import digest_of
 from isoline_server.domain.errors import Damaged, InvalidField, StateTooLarge, StoreUnavailable
 from isoline_server.domain.event import EventContent
 from isoline_server.domain.ids import RunId
-from isoline_server.domain.run import MARK_START, Freshness, LineageRange, Mark, Run, Source
+from isoline_server.domain.run import MARK_START, Freshness, LineageRange, Mark, Run, Seen, Source
 from isoline_server.operations.ports import LogWriter, Snapshot, StoreRetryable
-from isoline_server.operations.reading import Reading
+from isoline_server.operations.reading import Known, Reading
 
 Decode = Callable[[bytes], EventContent]
 """Reads what happened out of a record."""
@@ -27,7 +27,7 @@ class Folded:
     at_seq: int
     state: state.RunState
     prefix_digest: bytes
-    source: Source
+    seen: Seen
     folded_events: int
 
 
@@ -39,12 +39,16 @@ class StateReader:
         self._writer = writer
         self._decode = decode
 
-    async def state_at(self, run_id: RunId, at_seq: int | None, freshness: Freshness) -> Folded:
+    async def state_at(
+        self, run_id: RunId, at_seq: int | None, freshness: Freshness, known: Known | None = None
+    ) -> Folded:
         """The state of ``[0, at_seq)``; without a seq, at the head. Raises ``StateTooLarge``."""
         if at_seq is not None and at_seq < 0:
             raise InvalidField("at_seq", "must not be negative", got=str(at_seq))
-        run, until_seq, head_source = await self._reading.run_reaching(run_id, at_seq, freshness)
-        return await self._fold(run, until_seq, Source.STALE if head_source is Source.STALE else Source.LOCAL)
+        run, until_seq, head = await self._reading.run_reaching(run_id, at_seq, freshness)
+        if known is not None:
+            await self._reading.check_known(run, known)
+        return await self._fold(run, until_seq, head)
 
     async def snapshot_up_to(self, run_id: RunId, seq: int) -> None:
         """Make the snapshots that are due below ``seq``. For the background: a state too large to keep is left alone."""
@@ -53,7 +57,8 @@ class StateReader:
         except StateTooLarge:
             return
 
-    async def _fold(self, run: Run, until_seq: int, source: Source) -> Folded:
+    async def _fold(self, run: Run, until_seq: int, head: Seen) -> Folded:
+        source = Source.STALE if head.source is Source.STALE else Source.LOCAL
         mark, start = await self._nearest(run, until_seq)
         fold = state.Fold(start)
         start_seq = mark.seq + 1
@@ -68,7 +73,7 @@ class StateReader:
             at_seq=until_seq,
             state=fold.result(),
             prefix_digest=mark.digest,
-            source=source,
+            seen=Seen(source, head.staleness_ms),
             folded_events=until_seq - start_seq,
         )
 

@@ -2,7 +2,8 @@
 
 A lane is a queue and one task. The task takes what waits, decides each append against the newest head it knows (a hint), and writes all
 of it in one statement; the database's compare-and-set decides. What lost its race is decided again on fresh heads; what the database
-would not say is looked up by its receipt. So an append lands once or not at all, and one caller's conflict costs the others a retry at most.
+would not say is looked up by its receipt. Where this region's own replica counts towards the quorum, what it shows is an answer, too, and may
+be here before the leader's (``nearby``). So an append lands once or not at all, and one caller's conflict costs the others a retry at most.
 
 Not here: how an append is decided (``domain.append``), SQL (``store``), who may append (``api``).
 """
@@ -39,6 +40,7 @@ from isoline_server.domain.ids import Region, RunId
 from isoline_server.domain.receipt import Receipt, append_hash, append_keys
 from isoline_server.domain.run import ERA, ForkMode, Head
 from isoline_server.operations.backoff import Backoff
+from isoline_server.operations.nearby import Nearby
 from isoline_server.operations.ports import (
     Clock,
     GroupWrite,
@@ -103,6 +105,7 @@ class Lane:
         clock: Clock,
         ids: IdSource,
         notify: Notify,
+        near: Nearby | None = None,
     ) -> None:
         self._home = home
         self._region = region
@@ -113,6 +116,7 @@ class Lane:
         self._clock = clock
         self._ids = ids
         self._notify = notify
+        self._near = near
         self._waiting: deque[Pending] = deque()
         self._by_key: dict[bytes, Pending] = {}
         self._hints: OrderedDict[RunId, HeadHint] = OrderedDict()
@@ -245,9 +249,7 @@ class Lane:
                 pending.own_digests.append(accepted.head.digest)
         clean = False
         try:
-            moved = await self._writer.append(
-                self._home, [_group_write(run_id, group) for run_id, group in groups.items()]
-            )
+            moved = await self._send(groups)
             clean = True
         except KeySeen:
             clean = True
@@ -262,6 +264,16 @@ class Lane:
         for run_id, group in groups.items():
             self._settle(run_id, group, landed=run_id in moved)
         self._notify((run_id, groups[run_id].head.seq) for run_id in moved)
+
+    async def _send(self, groups: dict[RunId, _Group]) -> frozenset[RunId]:
+        """Send the statement; return the runs that moved, as the leader says, or as this region's replica shows."""
+        statement = self._writer.append(self._home, [_group_write(run_id, group) for run_id, group in groups.items()])
+        if self._near is None:
+            return await statement
+        receipts = {
+            pending.keys[0]: accepted.head.digest for group in groups.values() for pending, accepted in group.accepted
+        }
+        return await self._near.first(statement, self._home, receipts, frozenset(groups))
 
     async def _write_apart(self, batch: Sequence[Pending], fresh: set[RunId]) -> None:
         """One statement an append, so that one the database cannot take fails alone. What stands behind an undecided one of its run waits."""

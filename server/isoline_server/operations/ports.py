@@ -135,6 +135,14 @@ class ReplicaStatus:
     lag_ms: int | None
 
 
+class NearReceipts(Protocol):
+    """A replica of this region that commits wait for: what it shows is durable, and it may show it before the far leader's answer is here."""
+
+    async def load_receipts(self, region: Region, keys: Sequence[bytes]) -> Mapping[bytes, Receipt]:
+        """The receipts among ``keys`` that the replica shows. Raises ``StoreRetryable``."""
+        ...
+
+
 class LogReader(Protocol):
     """One replica of the log, read-only. ``source`` says which. Every method raises ``StoreRetryable`` when the replica does not answer."""
 
@@ -169,6 +177,10 @@ class LogReader(Protocol):
 
     async def status(self) -> ReplicaStatus:
         """How the replica stands."""
+        ...
+
+    async def staleness_ms(self) -> int | None:
+        """How old what the replica shows may be at most; None when it cannot tell."""
         ...
 
 

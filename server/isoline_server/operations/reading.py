@@ -1,26 +1,38 @@
 """The read ladder (guarantee G3): a range is served from the region's own replica when it is complete there and its chain verifies, else
-from the leader. So a stale or damaged replica may be slow to help, never wrong; and only the leader may say that a run does not exist.
+from the leader; when that does not answer in time, from what the region can still show, and then the answer says how old it may be. So a
+stale or damaged replica may be slow to help, never wrong; and only the leader may say that a run does not exist.
 
 Not here: what a call asks for (one file a verb), SQL, wire pages.
 """
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TypeVar
 
 from isoline_server.domain import chain, limits, lineage
 from isoline_server.domain.errors import ChainBroken, PrefixMismatch, RunNotFound, SeqOutOfRange, StoreUnavailable
 from isoline_server.domain.ids import RunId
-from isoline_server.domain.run import MARK_START, Freshness, LineageRange, Mark, Run, Source
+from isoline_server.domain.run import (
+    MARK_START,
+    SEEN_BY_LEADER,
+    SEEN_LOCAL,
+    Freshness,
+    LineageRange,
+    Mark,
+    Run,
+    Seen,
+    Source,
+)
 from isoline_server.operations.ports import LogReader, RawPage, StoreRetryable
 
 T = TypeVar("T")
 
 RUNS_REMEMBERED_MAX = 10_000
-LOCAL_REST_S = 1.0
-"""After the local replica failed to answer, the ladder leaves it alone this long, so that its silence is paid once and not by every page."""
+REST_S = 1.0
+"""After a replica failed to answer, the ladder leaves it alone this long, so that its silence is paid once and not by every page."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,6 +43,7 @@ class Page:
     before: Mark
     last: Mark
     source: Source
+    staleness_ms: int | None = None
 
     @property
     def first_seq(self) -> int:
@@ -58,59 +71,70 @@ OnDamage = Callable[[ChainBroken], None]
 
 
 class Reading:
-    """Verified reads over two replicas. Safe for concurrent tasks."""
+    """Verified reads over the region's replica, the leader, and, when that is unreachable, views of the replica that lie further back
+    (``older``, the newest first). Safe for concurrent tasks."""
 
     def __init__(
-        self, *, local: LogReader | None, leader: LogReader, local_deadline_s: float, on_damage: OnDamage
+        self,
+        *,
+        local: LogReader | None,
+        leader: LogReader,
+        local_deadline_s: float,
+        leader_deadline_s: float,
+        on_damage: OnDamage,
+        older: Sequence[LogReader] = (),
     ) -> None:
         self._local = local
         self._leader = leader
+        self._older = older
         self._local_deadline_s = local_deadline_s
+        self._leader_deadline_s = leader_deadline_s
         self._on_damage = on_damage
         self._local_rests_until_s = 0.0
+        self._leader_rests_until_s = 0.0
         self._runs: OrderedDict[RunId, Run] = OrderedDict()
 
     # -- runs --------------------------------------------------------------------------------------------------------------------
 
-    async def run(self, run_id: RunId, freshness: Freshness) -> tuple[Run, Source]:
+    async def run(self, run_id: RunId, freshness: Freshness) -> tuple[Run, Seen]:
         """The run with its head as ``freshness`` asks. Raises ``RunNotFound`` only when the leader says so."""
         if freshness is Freshness.LOCAL:
             found = await self._ask_local(lambda reader: reader.run(run_id))
             if found is not None:
-                return self._remember(found), Source.LOCAL
+                return self._remember(found), SEEN_LOCAL
         try:
-            fresh = await self._leader.run(run_id)
-        except StoreRetryable as error:
+            fresh = await self._ask_leader(lambda reader: reader.run(run_id))
+        except StoreUnavailable as error:
             return await self._stale_run(run_id, error)
         if fresh is None:
             raise RunNotFound(run_id)
-        return self._remember(fresh), Source.LEADER
+        return self._remember(fresh), SEEN_BY_LEADER
 
-    async def run_reaching(self, run_id: RunId, until_seq: int | None, freshness: Freshness) -> tuple[Run, int, Source]:
+    async def run_reaching(self, run_id: RunId, until_seq: int | None, freshness: Freshness) -> tuple[Run, int, Seen]:
         """The run, and the exclusive end of what is asked: ``until_seq``, which must be in the log, or the head.
 
         Events never change, so a run that is known to reach ``until_seq`` answers for good, without any read.
         """
         if until_seq is None:
-            run, source = await self.run(run_id, freshness)
-            return run, run.head.seq + 1, source
+            run, seen = await self.run(run_id, freshness)
+            return run, run.head.seq + 1, seen
         known = self._runs.get(run_id)
         if known is not None and until_seq <= known.head.seq + 1:
-            return known, until_seq, Source.LOCAL
+            return known, until_seq, SEEN_LOCAL
         local = await self._ask_local(lambda reader: reader.run(run_id))
         if local is not None and until_seq <= local.head.seq + 1:
-            return self._remember(local), until_seq, Source.LOCAL
-        run, source = await self.fresh_run_reaching(run_id, until_seq, SeqAsked("until_seq", until_seq))
-        return run, until_seq, source
+            return self._remember(local), until_seq, SEEN_LOCAL
+        run, seen = await self.fresh_run_reaching(run_id, until_seq, SeqAsked("until_seq", until_seq))
+        return run, until_seq, seen
 
-    async def fresh_run_reaching(self, run_id: RunId, until_seq: int, asked: SeqAsked) -> tuple[Run, Source]:
+    async def fresh_run_reaching(self, run_id: RunId, until_seq: int, asked: SeqAsked) -> tuple[Run, Seen]:
         """The run with its newest head, which must reach ``until_seq`` (exclusive). Raises ``SeqOutOfRange`` only when the leader says so."""
-        run, source = await self.run(run_id, Freshness.LATEST)
+        run, seen = await self.run(run_id, Freshness.LATEST)
         if until_seq > run.head.seq + 1:
-            if source is Source.STALE:
+            if seen.source is Source.STALE:
                 raise StoreUnavailable("the leader does not answer, and the local replica does not reach that far")
             raise SeqOutOfRange(asked.field, asked.seq, run.head.seq)
-        return run, source
+        return run, seen
 
     def remember(self, run: Run) -> None:
         """Take a run that was just made or moved as known."""
@@ -120,11 +144,18 @@ class Reading:
         """A run as it was at some earlier moment; everything but its head is for good, and its head only grows."""
         return self._runs.get(run_id)
 
-    async def _stale_run(self, run_id: RunId, error: StoreRetryable) -> tuple[Run, Source]:
-        found = await self._ask_local(lambda reader: reader.run(run_id))
-        if found is None:
-            raise StoreUnavailable(error.reason) from error
-        return self._remember(found), Source.STALE
+    async def _stale_run(self, run_id: RunId, error: StoreUnavailable) -> tuple[Run, Seen]:
+        """The newest that the region can show by itself, with how old that may be. How old is asked first, so it is never said too young."""
+
+        async def look(reader: LogReader) -> tuple[Run, int | None] | None:
+            staleness_ms = await reader.staleness_ms()
+            found = await reader.run(run_id)
+            return None if found is None else (found, staleness_ms)
+
+        seen = await self._ask_local(look) or await self._ask_older(look)
+        if seen is None:
+            raise error
+        return self._remember(seen[0]), Seen(Source.STALE, seen[1])
 
     def _remember(self, run: Run) -> Run:
         known = self._runs.get(run.run_id)
@@ -191,7 +222,22 @@ class Reading:
             page = self._verified(run, raw, before, Source.LOCAL)
             if page is not None:
                 return page
-        return await self._leader_page(run, part, before)
+        try:
+            return await self._leader_page(run, part, before)
+        except StoreUnavailable:
+            page = await self._older_page(run, part, before)
+            if page is None:
+                raise
+            return page
+
+    async def _older_page(self, run: Run, part: LineageRange, before: Mark) -> Page | None:
+        """A page as the replica showed it some time ago: what verifies is as good as ever."""
+
+        async def look(reader: LogReader) -> Page | None:
+            raw = await _raw_page(reader, part, before)
+            return self._verified(run, raw, before, Source.LOCAL) if raw.records else None
+
+        return await self._ask_older(look)
 
     async def _leader_page(self, run: Run, part: LineageRange, before: Mark) -> Page:
         raw = await self._ask_leader(lambda reader: _raw_page(reader, part, before))
@@ -242,14 +288,31 @@ class Reading:
             async with asyncio.timeout(self._local_deadline_s):
                 return await question(self._local)
         except (StoreRetryable, TimeoutError):
-            self._local_rests_until_s = asyncio.get_running_loop().time() + LOCAL_REST_S
+            self._local_rests_until_s = asyncio.get_running_loop().time() + REST_S
             return None
 
     async def _ask_leader(self, question: Callable[[LogReader], Awaitable[T]]) -> T:
+        """Raises ``StoreUnavailable``: at once while the leader rests, which it does after it has let its deadline pass."""
+        now_s = asyncio.get_running_loop().time()
+        if now_s < self._leader_rests_until_s:
+            raise StoreUnavailable("the leader did not answer a moment ago")
         try:
-            return await question(self._leader)
+            async with asyncio.timeout(self._leader_deadline_s):
+                return await question(self._leader)
         except StoreRetryable as error:
             raise StoreUnavailable(error.reason) from error
+        except TimeoutError:
+            self._leader_rests_until_s = asyncio.get_running_loop().time() + REST_S
+            raise StoreUnavailable("the leader does not answer within its deadline") from None
+
+    async def _ask_older(self, question: Callable[[LogReader], Awaitable[T | None]]) -> T | None:
+        for reader in self._older:
+            with suppress(StoreRetryable, TimeoutError):
+                async with asyncio.timeout(self._local_deadline_s):
+                    found = await question(reader)
+                if found is not None:
+                    return found
+        return None
 
 
 async def _raw_page(reader: LogReader, part: LineageRange, before: Mark) -> RawPage:

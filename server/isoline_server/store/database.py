@@ -9,9 +9,15 @@ retries by itself only a read whose connection had died while it waited. It tell
 * ``40001``, ``40P01``, ``55P03``, ``53300``, ``57P03``, ``25006`` and failed connects: surely not done;
 * ``40003``, ``08xxx``, ``57P01``, ``57P02``, ``57014`` and a connection that broke: perhaps done;
 * ``23505``: a row with this key exists, nothing was done.
+
+A statement is never taken back. A caller that goes away leaves its connection, and says nothing to the server: PostgreSQL would answer a
+cancel by ending a commit's wait for its standbys, and then show a row that no other node has.
 """
 
 import asyncio
+import contextlib
+import os
+import socket
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -21,6 +27,7 @@ from typing import Any, Final
 import psycopg
 from opentelemetry.trace import SpanKind
 from psycopg import errors as pg_errors
+from psycopg import waiting
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 from sqlalchemy.pool import NullPool
@@ -28,6 +35,7 @@ from sqlalchemy.pool import NullPool
 from isoline_server import telemetry
 from isoline_server.operations.ports import StoreRetryable
 from isoline_server.store import arrays, cockroach
+from isoline_server.store.leadership import WHO_SQL, OnePlace, Place, Places, QuorumProof
 
 NOT_DONE: Final = frozenset({"40001", "40P01", "55P03", "53300", "57P03", "25006", "08001", "08004"})
 PERHAPS_DONE: Final = frozenset({"40003", "57P01", "57P02", "57014"})
@@ -52,22 +60,47 @@ class UniqueKey(Exception):
         self.constraint = constraint
 
 
+class _Connection(psycopg.AsyncConnection[tuple[Any, ...]]):
+    """Psycopg's, but for what a cancelled wait does: nothing but leave. See this module's first lines."""
+
+    async def wait(self, gen: Any, interval: float = 0.1, timeout: float | None = None) -> Any:
+        return await waiting.wait_async(gen, self.pgconn.socket, interval=interval, timeout=timeout)
+
+
 @dataclass(eq=False, slots=True)
 class _Held:
     outer: AsyncConnection
     driver: "psycopg.AsyncConnection[tuple[Any, ...]]"
     until_s: float
+    place: Place
+    leads_since_s: float | None
+    """Of a connection for reading: since when it is known that this node leads (``time.monotonic``); None where that does not matter."""
+    looked_at: bool = False
     warned: bool = False
 
 
 class Database:
-    """Connections to one database in one role, at most ``size`` at a time. ``is_cockroach`` is set by whoever met it first."""
+    """Connections to one database in one role, at most ``size`` at a time. ``is_cockroach`` is set by whoever met it first.
 
-    def __init__(self, url: str, *, role: Role, size: int, cockroach_cluster: bool = False) -> None:
-        self._engine = _engine(url, role, cockroach_cluster=cockroach_cluster)
+    ``url`` may be the places of several nodes, of which one leads.
+    """
+
+    def __init__(
+        self,
+        url: str | Places,
+        *,
+        role: Role,
+        size: int,
+        cockroach_cluster: bool = False,
+    ) -> None:
+        self._places: Places = OnePlace(url) if isinstance(url, str) else url
+        self._engines: dict[str, AsyncEngine] = {}
         self._role = role
+        self._cockroach_cluster = cockroach_cluster
+        self._proof: QuorumProof | None = None
         self._slots = asyncio.Semaphore(size)
         self._idle: list[_Held] = []
+        self._busy: set[_Held] = set()
         self._closed = False
         self.is_cockroach = False
 
@@ -81,7 +114,37 @@ class Database:
         self._closed = True
         while self._idle:
             await self._idle.pop().outer.close()
-        await self._engine.dispose()
+        for engine in self._engines.values():
+            await engine.dispose()
+
+    def demand(self, proof: QuorumProof) -> None:
+        """From now on give out what a leading node says only once it has proved that it leads. A local replica may turn out to be one, too.
+
+        A writer needs no proof, for its commits are one; it gives them to those that do.
+        """
+        self._proof = proof
+
+    def acknowledged(self, begun_s: float) -> None:
+        """A statement that was begun then (``time.monotonic``) has changed something, and was acknowledged."""
+        if self._proof is not None:
+            self._proof.acknowledged(begun_s)
+
+    async def prove(self) -> None:
+        """Return once the leader is known to lead. For what is concluded from a writer's look. Raises ``StoreRetryable``."""
+        if self._proof is not None:
+            await self._proof.need(float("-inf"))
+
+    def abandon(self, current: Place | None) -> None:
+        """Give up what is under way at another node than the current one: it may never answer. Nothing is abandoned while none is known."""
+        if current is not None:
+            for held in self._busy:
+                if held.place != current:
+                    _hang_up(held)
+
+    async def who(self) -> tuple[bool, int]:
+        """Whether this node follows, and the timeline it writes. PostgreSQL only. Raises ``StoreRetryable``."""
+        ((follows, timeline),) = await self.fetch("who", WHO_SQL)
+        return follows, timeline
 
     async def fetch(
         self, operation: str, sql: str, params: Mapping[str, Any] | Sequence[Any] | None = None
@@ -127,6 +190,7 @@ class Database:
 
     async def _fetch_once(self, sql: str, params: Mapping[str, Any] | Sequence[Any] | None) -> list[tuple[Any, ...]]:
         held = await self._take()
+        self._busy.add(held)
         try:
             rows = await self._run(held, sql, params)
         except BaseException as error:
@@ -134,7 +198,12 @@ class Database:
             if isinstance(error, psycopg.Error):
                 raise _meaning(error, self._role, broken=held.driver.broken or held.driver.closed) from error
             raise
+        finally:
+            self._busy.discard(held)
         self._idle.append(held)
+        if held.leads_since_s is not None:
+            assert self._proof is not None
+            await self._proof.need(held.leads_since_s)
         return rows
 
     async def _run(
@@ -153,23 +222,67 @@ class Database:
         now_s = time.monotonic()
         while self._idle:
             held = self._idle.pop()
-            if held.until_s > now_s and not held.driver.closed:
+            if (
+                held.until_s > now_s
+                and not held.driver.closed
+                and held.place == self._places.current
+                and self._seen(held)
+            ):
                 return held
             await _discard(held)
         return await self._connect(now_s)
 
     async def _connect(self, now_s: float) -> _Held:
+        place = await self._places.place()
         try:
-            outer = await self._engine.connect()
+            outer = await self._engine_of(place.url).connect()
             raw = (await outer.get_raw_connection()).driver_connection
         except (DBAPIError, OSError) as error:
+            self._places.doubt(place)
             raise StoreRetryable(f"cannot connect: {type(error).__name__}", ambiguous=False) from error
         assert raw is not None
         arrays.register(raw)
-        held = _Held(outer=outer, driver=raw, until_s=now_s + HOLD_MAX_S)
+        held = _Held(outer=outer, driver=raw, until_s=now_s + HOLD_MAX_S, place=place, leads_since_s=None)
         if self._role is Role.WRITER:
             raw.add_notice_handler(lambda notice: _note(held, notice))
+        if place.timeline or self._reads_with_proof:
+            try:
+                await self._look_at(held)
+            except BaseException:
+                await _discard(held)
+                raise
         return held
+
+    async def _look_at(self, held: _Held) -> None:
+        """See whether the node leads. One that was to lead, and follows or stands on another timeline, is not spoken to."""
+        try:
+            cursor = held.driver.cursor()
+            await cursor.execute(WHO_SQL)
+            ((follows, timeline),) = await cursor.fetchall()
+        except psycopg.Error as error:
+            self._places.doubt(held.place)
+            raise StoreRetryable(error.sqlstate or "connection lost", ambiguous=False) from error
+        if held.place.timeline and (follows or timeline != held.place.timeline):
+            self._places.doubt(held.place)
+            raise StoreRetryable("this node does not lead any more", ambiguous=False)
+        if self._reads_with_proof and not follows:
+            assert self._proof is not None
+            self._proof.check_timeline(timeline)
+            held.leads_since_s = time.monotonic()
+        held.looked_at = True
+
+    @property
+    def _reads_with_proof(self) -> bool:
+        return self._proof is not None and self._role is not Role.WRITER
+
+    def _seen(self, held: _Held) -> bool:
+        return held.looked_at or not self._reads_with_proof
+
+    def _engine_of(self, url: str) -> AsyncEngine:
+        engine = self._engines.get(url)
+        if engine is None:
+            engine = self._engines[url] = _engine(url, self._role, cockroach_cluster=self._cockroach_cluster)
+        return engine
 
     async def _drop_or_keep(self, held: _Held, error: BaseException) -> None:
         healthy = isinstance(error, psycopg.Error) and not (held.driver.broken or held.driver.closed)
@@ -177,6 +290,8 @@ class Database:
             self._idle.append(held)
             return
         lost = held.driver.broken or held.driver.closed
+        if lost or getattr(error, "sqlstate", None) == "25006":
+            self._places.doubt(held.place)
         await _discard(held)
         while lost and self._idle:
             # What ended this connection most likely ended those that wait, too: one call learns it, not one call each.
@@ -186,6 +301,12 @@ class Database:
 def _note(held: _Held, notice: psycopg.errors.Diagnostic) -> None:
     if notice.severity_nonlocalized == "WARNING":
         held.warned = True
+
+
+def _hang_up(held: _Held) -> None:
+    """End the connection under its statement, which then fails as if the other side had. Said to the socket, for the driver is waiting on it."""
+    with contextlib.suppress(OSError), socket.socket(fileno=os.dup(held.driver.pgconn.socket)) as ours:
+        ours.shutdown(socket.SHUT_RDWR)
 
 
 async def _discard(held: _Held) -> None:
@@ -220,6 +341,7 @@ def _engine(url: str, role: Role, *, cockroach_cluster: bool) -> AsyncEngine:
         # Connections are held by Database and given up by it: a second pool underneath would only hide broken ones.
         poolclass=NullPool,
         connect_args={
+            "async_creator_fn": _Connection.connect,
             "options": " ".join(f"-c {option}" for option in options),
             "application_name": f"isoline-{role.value}",
             "connect_timeout": CONNECT_TIMEOUT_S,

@@ -115,6 +115,24 @@ class SqlLogReader:
             is_leader=not row[0], position=int(row[1]), lag_ms=None if row[2] is None else max(0, int(row[2]))
         )
 
+    async def staleness_ms(self) -> int | None:
+        if self._database.is_cockroach:
+            return FOLLOWER_READ_AGE_MS
+        ((age_ms,),) = await self._database.fetch("staleness", STALENESS_SQL)
+        return None if age_ms is None else max(0, int(age_ms))
+
+
+FOLLOWER_READ_AGE_MS = 5_000
+"""CockroachDB: what ``follower_read_timestamp()`` lies back (4.2 s), rounded up. https://www.cockroachlabs.com/docs/v26.2/follower-reads"""
+
+STALENESS_SQL = """
+SELECT CASE WHEN NOT pg_is_in_recovery() THEN NULL
+            ELSE (extract(epoch FROM clock_timestamp() - greatest(
+                   pg_last_xact_replay_timestamp(),
+                   (SELECT last_msg_send_time FROM pg_stat_wal_receiver
+                     WHERE status = 'streaming' AND latest_end_lsn <= pg_last_wal_replay_lsn()))) * 1000)::BIGINT END"""
+"""PostgreSQL: the age of the newest moment at which a standby is known to have shown everything: when the leader last said that there is nothing
+newer than what was replayed, or else the newest commit replayed. Both are the leader's times; clocks that differ make the answer differ."""
 
 STATUS_SQL = """
 SELECT pg_is_in_recovery(),

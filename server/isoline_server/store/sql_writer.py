@@ -6,6 +6,7 @@ region cannot know which partition it touches (cockroachdb/cockroach issue 14780
 
 import functools
 import json
+import time
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, cast
@@ -30,6 +31,7 @@ class SqlLogWriter:
         self._database = database
 
     async def append(self, region: Region, groups: Sequence[GroupWrite]) -> frozenset[RunId]:
+        begun_s = time.monotonic()
         if len(groups) > 1 or groups[0].head.era != ERA:
             # An era-2 record is counted by its translation, so its byte count is given rather than measured.
             rows = await self._write("append", append_sql(region), append_params(groups))
@@ -37,10 +39,15 @@ class SqlLogWriter:
             rows = await self._write("append", append_single_sql(region), _single_params(groups[0]))
         else:
             rows = await self._write("append", append_group_sql(region), _group_params(groups[0]))
+        if rows:
+            self._database.acknowledged(begun_s)
         return frozenset(cast("RunId", row[0]) for row in rows)
 
     async def load_heads(self, region: Region, run_ids: Sequence[RunId]) -> Mapping[RunId, Head]:
         rows = await self._database.fetch("load_heads", heads_sql(region), {"run_ids": list(run_ids)})
+        await (
+            self._database.prove()
+        )  # a refusal may follow from them, which a node that does not lead any more must not cause
         return {
             RunId(run_id): Head(
                 seq=seq,
@@ -57,14 +64,9 @@ class SqlLogWriter:
         }
 
     async def load_receipts(self, region: Region, keys: Sequence[bytes]) -> Mapping[bytes, Receipt]:
-        rows = await self._database.fetch("load_receipts", receipts_sql(region), {"keys": list(keys)})
-        if rows:
+        found = await load_receipts(self._database, region, keys)
+        if found:
             await self._database.wait_until_durable()
-        found: dict[bytes, Receipt] = {}
-        for key, request_hash, run_id, first_seq, last_seq, digest in rows:
-            found[key] = Receipt(
-                key=key, request_hash=request_hash, run_id=run_id, first_seq=first_seq, last_seq=last_seq, digest=digest
-            )
         return found
 
     async def load_engine_seqs(
@@ -111,6 +113,17 @@ class SqlLogWriter:
             if error.constraint in SEEN_BY:
                 raise KeySeen from error
             raise
+
+
+async def load_receipts(database: Database, region: Region, keys: Sequence[bytes]) -> dict[bytes, Receipt]:
+    """The receipts that one node shows among ``keys``. Raises ``StoreRetryable``."""
+    rows = await database.fetch("load_receipts", receipts_sql(region), {"keys": list(keys)})
+    return {
+        key: Receipt(
+            key=key, request_hash=request_hash, run_id=run_id, first_seq=first_seq, last_seq=last_seq, digest=digest
+        )
+        for key, request_hash, run_id, first_seq, last_seq, digest in rows
+    }
 
 
 def _fenced(epoch: str) -> str:

@@ -1,0 +1,245 @@
+"""Which PostgreSQL node leads, and whether it still does.
+
+**Which.** Of several nodes one leads, and after a failover it is another one. Nobody is trusted to say so but the nodes themselves: the one that
+does not follow and stands on the highest timeline leads. A timeline that was seen is never gone back on, so a former primary that is
+still up (or up again) is not written to, whatever it believes of itself.
+
+**Still.** A primary that was cut off goes on answering. It proves that it leads by a commit that its quorum acknowledged: an operator takes the
+standbys away from it before another node is promoted, so once that has begun no such commit ends. A proof holds for ``PROOF_HOLDS_S`` from
+the moment its commit was *begun*; a promotion waits longer than that (docs/deploy.md). Every acknowledged append is a proof; a reader
+without a young one asks for an empty commit, together with all others that ask.
+
+Not here: connections and statements (``database``), who promotes (an operator, or what acts for one).
+"""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+import structlog
+
+from isoline_server.operations.ports import StoreRetryable
+
+PROOF_HOLDS_S: Final = 1.0
+"""How long an acknowledged commit shows that the node leads, counted from its begin."""
+PROOF_WAIT_S: Final = 2.0
+"""How long a reader waits for a proof. A quorum answers within one round trip to its nearest standby."""
+WATCH_EVERY_S: Final = 0.25
+"""How often a known leader is asked whether it still leads: it bounds how late an idle server learns of a silent death."""
+SEARCH_EVERY_S: Final = 0.05
+PROBE_S: Final = 0.6
+"""How long one node may take to say what it is: twice a round trip around the world, for the connection is warm."""
+LOST_AFTER: Final = 2
+"""Probes in a row that a leader may leave unanswered before its statements under way are given up."""
+
+WHO_SQL: Final = """
+SELECT pg_is_in_recovery(),
+       CASE WHEN pg_is_in_recovery() THEN 0
+            ELSE ('x' || substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8))::BIT(32)::BIGINT END"""
+"""Whether a node follows, and the timeline it writes. The name of the file it writes to begins with it; the control file may tell an older one."""
+
+log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A node that leads, or that is taken to: its URL, and the timeline it writes (0: not asked for)."""
+
+    url: str
+    timeline: int = 0
+
+
+class Places(Protocol):
+    """Where connections are made to."""
+
+    @property
+    def current(self) -> Place | None:
+        """The place as known now; connections to another one are given up."""
+        ...
+
+    async def place(self) -> Place:
+        """The place to connect to. Raises ``StoreRetryable`` when none is known in time."""
+        ...
+
+    def doubt(self, place: Place) -> None:
+        """Hear that a connection to it could not be made or ended."""
+        ...
+
+
+class OnePlace:
+    """One URL, and nothing to choose."""
+
+    def __init__(self, url: str) -> None:
+        self._place = Place(url)
+
+    @property
+    def current(self) -> Place | None:
+        return self._place
+
+    async def place(self) -> Place:
+        return self._place
+
+    def doubt(self, place: Place) -> None:
+        """There is no other."""
+
+
+Probe = Callable[[], Awaitable[tuple[bool, int]]]
+"""Asks one node whether it follows and which timeline it writes. Raises ``StoreRetryable``."""
+
+
+@dataclass(slots=True)
+class _Node:
+    """What one node said last: the timeline it leads on (None: it follows, or has not answered), and how often it has been silent since."""
+
+    leads_on: int | None = None
+    silent: int = 0
+    asked: bool = False
+
+
+class Leadership:
+    """The leader among several nodes. ``run()`` is its only task. Listeners are told when another one leads, or none is known to."""
+
+    def __init__(self, probes: Mapping[str, Probe]) -> None:
+        self._probes = dict(probes)
+        self._nodes = {url: _Node() for url in probes}
+        self._current: Place | None = None
+        self._newest_timeline = 0
+        self._found = asyncio.Event()
+        self._doubted = asyncio.Event()
+        self._listeners: list[Callable[[Place | None], None]] = []
+
+    @property
+    def current(self) -> Place | None:
+        return self._current
+
+    def on_change(self, listener: Callable[[Place | None], None]) -> None:
+        """Have it called with the new leader, or None."""
+        self._listeners.append(listener)
+
+    async def place(self) -> Place:
+        if self._current is None:
+            try:
+                async with asyncio.timeout(PROBE_S):
+                    await self._found.wait()
+            except TimeoutError:
+                raise StoreRetryable("no node leads", ambiguous=False) from None
+        assert self._current is not None
+        return self._current
+
+    def doubt(self, place: Place) -> None:
+        if place == self._current:
+            self._doubted.set()
+
+    async def run(self) -> None:
+        """Watch every node, each at its own pace, until cancelled: a silent one keeps nobody from hearing of the next leader."""
+        async with asyncio.TaskGroup() as watching:
+            for url in self._probes:
+                watching.create_task(self._watch(url))
+
+    async def _watch(self, url: str) -> None:
+        node = self._nodes[url]
+        while True:
+            await self._ask(url, node)
+            self._decide()
+            await self._pause()
+
+    async def _ask(self, url: str, node: _Node) -> None:
+        try:
+            async with asyncio.timeout(PROBE_S):
+                follows, timeline = await self._probes[url]()
+        except (StoreRetryable, TimeoutError):
+            node.silent += 1
+        else:
+            node.silent, node.leads_on = 0, None if follows else timeline
+        node.asked = True
+
+    async def _pause(self) -> None:
+        if self._current is None:
+            await asyncio.sleep(SEARCH_EVERY_S)
+            return
+        try:
+            async with asyncio.timeout(WATCH_EVERY_S):
+                await self._doubted.wait()
+        except TimeoutError:
+            return
+        await asyncio.sleep(SEARCH_EVERY_S)  # everybody that waits is woken before the doubt is taken as answered
+        self._doubted.clear()
+
+    def _decide(self) -> None:
+        if not all(node.asked for node in self._nodes.values()):
+            return  # the first look is at all of them: the one that answers first need not be the one that leads
+        leading = [
+            Place(url, node.leads_on)
+            for url, node in self._nodes.items()
+            if node.leads_on is not None and node.silent < LOST_AFTER and node.leads_on >= self._newest_timeline
+        ]
+        if self._current in leading and all(place.timeline <= self._newest_timeline for place in leading):
+            return
+        self._become(max(leading, key=lambda place: place.timeline, default=None))
+
+    def _become(self, place: Place | None) -> None:
+        if place == self._current:
+            return
+        self._current = place
+        if place is None:
+            self._found.clear()
+            log.warning("no node leads")
+        else:
+            self._newest_timeline = place.timeline
+            self._found.set()
+            log.info("a node leads", timeline=place.timeline)
+        for listener in self._listeners:
+            listener(place)
+
+
+class QuorumProof:
+    """When the leader last acknowledged a commit with its quorum. Shared by all readers of one process."""
+
+    def __init__(self, barrier: Callable[[], Awaitable[None]], *, holds_s: float = PROOF_HOLDS_S) -> None:
+        self._barrier = barrier
+        self._holds_s = holds_s
+        self._newest_s = float("-inf")
+        self._asking: asyncio.Task[None] | None = None
+        self._reign = 0
+        self._timeline: int | None = None
+
+    def check_timeline(self, timeline: int) -> None:
+        """Refuse a node that leads on another timeline than the one whose commits prove anything. Raises ``StoreRetryable``."""
+        if self._timeline is not None and timeline != self._timeline:
+            raise StoreRetryable("this node leads on a timeline that has been left", ambiguous=False)
+
+    def acknowledged(self, begun_s: float) -> None:
+        """Take a commit that was begun then (``time.monotonic``), and has been acknowledged, as a proof."""
+        self._newest_s = max(self._newest_s, begun_s)
+
+    def forget(self, leader: Place | None) -> None:
+        """Another node leads: what the former one proved says nothing."""
+        self._timeline = None if leader is None else leader.timeline
+        self._newest_s = float("-inf")
+        self._asking = None
+        self._reign += 1
+
+    async def need(self, since_s: float) -> None:
+        """Return once there is a proof that still holds and was begun after ``since_s``. Raises ``StoreRetryable``."""
+        if self._newest_s >= since_s and time.monotonic() - self._newest_s < self._holds_s:
+            return
+        try:
+            async with asyncio.timeout(PROOF_WAIT_S):
+                await self._ask(since_s)
+        except TimeoutError:
+            raise StoreRetryable("the leader does not prove that it leads", ambiguous=False) from None
+
+    async def _ask(self, since_s: float) -> None:
+        """Join the commit under way if it was begun late enough, else begin one."""
+        while self._newest_s < since_s or time.monotonic() - self._newest_s >= self._holds_s:
+            if self._asking is None or self._asking.done():
+                self._asking = asyncio.create_task(self._commit(self._reign), name="proof of leadership")
+            await asyncio.shield(self._asking)
+
+    async def _commit(self, reign: int) -> None:
+        begun_s = time.monotonic()
+        await self._barrier()
+        if reign == self._reign:
+            self.acknowledged(begun_s)
