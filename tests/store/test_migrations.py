@@ -33,7 +33,7 @@ from isoline_server.store.migrate import (
     expected_revision,
     migrate,
 )
-from isoline_server.store.migrations import ddl
+from isoline_server.store.migrations import ddl, rerun
 from isoline_server.store.tables import metadata
 
 pytestmark = pytest.mark.postgres
@@ -416,6 +416,156 @@ def test_a_table_of_somebody_else_is_not_taken_for_ours(url):
         upgraded(url)
 
 
+# --- killed between any two statements ---
+
+
+class Killed(BaseException):
+    """The process is gone: nothing catches this, and nothing that it would still send arrives."""
+
+
+class KilledAfter:
+    """Ends a runner behind its n-th statement that leaves something to resume: these are all the places where it can stop.
+
+    Reads change nothing; a lease that was only renewed, or given back, is the same to a successor who waited for its end.
+    """
+
+    PASSING = ("SELECT", "SHOW", "UPDATE ISOLINE_MIGRATION_LEASE")
+
+    def __init__(self, writes):
+        self.left = writes
+        self.last = ""
+
+    def before(self, connection, cursor, statement, parameters, context, executemany):
+        if self.left == 0:
+            raise Killed
+        return statement, parameters
+
+    def after(self, connection, cursor, statement, parameters, context, executemany):
+        # What PretendCockroach answers by a SELECT was a write of the statement that came in.
+        if not statement.lstrip().upper().startswith(self.PASSING) or getattr(context, "was_a_write", False):
+            self.left -= 1
+            self.last = " ".join(statement.split())
+            if self.left == 0:
+                raise Killed
+
+
+@contextlib.contextmanager
+def killed_after(writes):
+    """Whether the block was killed: ``left`` is 0 afterwards."""
+    killing = KilledAfter(writes)
+    event.listen(Engine, "before_cursor_execute", killing.before, retval=True)
+    event.listen(Engine, "after_cursor_execute", killing.after)
+    try:
+        with contextlib.suppress(Killed):
+            yield killing
+    finally:
+        event.remove(Engine, "before_cursor_execute", killing.before)
+        event.remove(Engine, "after_cursor_execute", killing.after)
+
+
+def expire_the_lease_of_the_dead(url):
+    """What time does: tests do not wait for it."""
+    if rows(url, "SELECT to_regclass('isoline_migration_lease')") != [(None,)]:
+        execute(url, "UPDATE isoline_migration_lease SET expires_at = now()")
+
+
+def test_a_runner_killed_between_any_two_statements_of_any_revision_is_resumed(new_url):
+    whole = new_url()
+    with killed_after(-1) as counted:
+        upgraded(whole)
+    wanted, writes = shape(whole), -1 - counted.left
+    assert writes >= 2 * len(ALL_STEPS)  # a change and a mark for each
+    for number in range(1, writes + 1):
+        url = new_url()
+        with killed_after(number) as killing:
+            upgraded(url, holder="the first")
+        assert killing.left == 0, "the runner ended before it was killed"
+        expire_the_lease_of_the_dead(url)
+        done = current_revision(url)
+        report = upgraded(url, holder="the second")
+        assert report.steps == ALL_STEPS[0 if done is None else ALL_STEPS.index(done) + 1 :], killing.last
+        assert shape(url) == wanted, killing.last
+        check_schema(url)
+
+
+def test_a_cockroachdb_runner_killed_between_any_two_statements_is_resumed(new_url):
+    """Regions and schema locks included. What is left open by a kill stays open; what is left locked is opened when it must be."""
+    with pretending(locked=True) as pretend, killed_after(-1) as counted:
+        upgraded(new_url("cockroachdb+psycopg"), regions=REGIONS)
+    once, writes = pretend.changes(), -1 - counted.left
+    assert any("schema_locked = false" in line for line in once)
+    for number in range(1, writes + 1):
+        url = new_url("cockroachdb+psycopg")
+        with pretending(locked=True) as pretend:
+            with killed_after(number) as killing:
+                upgraded(url, holder="the first", regions=REGIONS)
+            assert killing.left == 0, "the runner ended before it was killed"
+            expire_the_lease_of_the_dead(url)
+            upgraded(url, holder="the second", regions=REGIONS)
+            assert (pretend.regions, pretend.goal) == (list(REGIONS), "region"), killing.last
+            wanted, sent = without_locks(once), without_locks(pretend.changes())
+            assert set(sent) == set(wanted), killing.last
+            assert len(sent) <= len(wanted) + 1, killing.last  # the one statement whose mark was not set any more
+            assert current_revision(url) == ALL_STEPS[-1]
+
+
+def test_an_interrupt_during_a_statement_comes_out_as_itself(new_url):
+    said = []
+    event.listen(Engine, "after_cursor_execute", interrupt_after_the_table_of_events)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            upgraded(new_url(), on_progress=said.append)
+    finally:
+        event.remove(Engine, "after_cursor_execute", interrupt_after_the_table_of_events)
+    assert said[-1] == "the lease could not be released (PendingRollbackError); it ends by itself within 60 s"
+
+
+def interrupt_after_the_table_of_events(connection, cursor, statement, parameters, context, executemany):
+    if statement.startswith("CREATE TABLE IF NOT EXISTS events"):
+        raise KeyboardInterrupt
+
+
+def without_locks(changes):
+    return [re.sub(r"migrations_\d+", "", line) for line in changes if "schema_locked" not in line]
+
+
+def test_a_region_job_that_a_killed_runner_left_behind_is_waited_for(new_url, monkeypatch):
+    """CockroachDB refuses index changes while a region is being added, and the job goes on without the runner that ordered it."""
+    monkeypatch.setattr(rerun, "BUSY_PAUSE_S", 0.01)
+    refused = []
+
+    def refuse_twice(connection, cursor, statement, parameters, context, executemany):
+        if statement.startswith("CREATE INDEX") and len(refused) < 2:
+            refused.append(statement)
+            return "DO $$ BEGIN RAISE EXCEPTION 'a region is being added' USING ERRCODE = '55000'; END $$", ()
+        return statement, parameters
+
+    event.listen(Engine, "before_cursor_execute", refuse_twice, retval=True)
+    try:
+        assert upgraded(new_url()).steps == ALL_STEPS
+    finally:
+        event.remove(Engine, "before_cursor_execute", refuse_twice)
+    assert len(refused) == 2
+
+
+def test_a_region_job_that_does_not_end_is_said_to_be_in_the_way(new_url, monkeypatch):
+    monkeypatch.setattr(rerun, "BUSY_PAUSE_S", 0.01)
+    monkeypatch.setattr(rerun, "BUSY_WAIT_S", 0.05)
+
+    def refuse(connection, cursor, statement, parameters, context, executemany):
+        if statement.startswith("CREATE INDEX"):
+            return "DO $$ BEGIN RAISE EXCEPTION 'a region is being added' USING ERRCODE = '55000'; END $$", ()
+        return statement, parameters
+
+    event.listen(Engine, "before_cursor_execute", refuse, retval=True)
+    try:
+        with pytest.raises(DatabaseFailed, match="a region is being added") as refusal:
+            upgraded(new_url())
+    finally:
+        event.remove(Engine, "before_cursor_execute", refuse)
+    assert refusal.value.sqlstate == "55000"
+
+
 # --- refusing to serve ---
 
 
@@ -465,6 +615,7 @@ class PretendCockroach:
 
     def __call__(self, connection, cursor, statement, parameters, context, executemany):
         self.sent.append(statement.strip())
+        context.was_a_write = statement.startswith("ALTER")
         return self.answer(statement.strip()), parameters
 
     def answer(self, statement):

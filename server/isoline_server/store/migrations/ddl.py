@@ -12,11 +12,12 @@ The statements themselves are in ``versions``.
 """
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Final
 
 from alembic import op
 from sqlalchemy import Connection
+from sqlalchemy.exc import SQLAlchemyError
 
 from isoline_server.store import cockroach
 
@@ -72,9 +73,14 @@ def schema_unlocked(connection: Connection, table: str) -> Iterator[None]:
         connection.exec_driver_sql(cockroach.unlock_schema(table))
     try:
         yield
-    finally:
+    except BaseException:
         if locked:
-            connection.exec_driver_sql(cockroach.lock_schema(table))
+            # What went wrong must come out, not that the connection did not survive it.
+            with suppress(SQLAlchemyError):
+                connection.exec_driver_sql(cockroach.lock_schema(table))
+        raise
+    if locked:
+        connection.exec_driver_sql(cockroach.lock_schema(table))
 
 
 def _is_schema_locked(connection: Connection, table: str) -> bool:

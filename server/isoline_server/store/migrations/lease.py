@@ -11,7 +11,7 @@ from functools import partial
 from typing import Final
 
 from sqlalchemy import Connection, TextClause, text
-from sqlalchemy.exc import DBAPIError
+from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
 from isoline_server.store.migrations.errors import LeaseBusy, LeaseLost
 from isoline_server.store.migrations.rerun import rerun
@@ -81,10 +81,10 @@ def held_lease(
     finally:
         try:
             lease.release()
-        except DBAPIError as error:
-            on_progress(
-                f"the lease could not be released ({type(error.orig).__name__}); it ends by itself within {ttl_s} s"
-            )
+        except SQLAlchemyError as error:
+            # Also one that no database raised: an interrupt leaves the connection unusable, and must come out itself.
+            reason = type(error.orig if isinstance(error, DBAPIError) else error).__name__
+            on_progress(f"the lease could not be released ({reason}); it ends by itself within {ttl_s} s")
 
 
 def _wait(connection: Connection, holder: str, ttl_s: int, wait_s: float, on_progress: Callable[[str], None]) -> Lease:
