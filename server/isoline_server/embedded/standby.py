@@ -54,8 +54,8 @@ class Standby:
         self._report = report
         self._slot = slot_name(node.name)
 
-    def bring_up(self, settings: Mapping[str, str]) -> None:
-        """Start it and wait until it streams; copy the primary first if there is no other way."""
+    def bring_up(self, settings: Mapping[str, str]) -> str | None:
+        """Start it and wait until it streams; copy the primary first if there is no other way. Gives the reason for a copy."""
         started = time.monotonic()
         if (reason := self._why_copy() or self._why_not_following(settings)) is not None:
             self._report(f"{self.node.name}: copying the primary ({reason})")
@@ -64,6 +64,7 @@ class Standby:
             self._follow(settings)
         port, took_s = self.node.endpoint.port, time.monotonic() - started
         self._report(f"{self.node.name}: hot standby ready on port {port} ({took_s:.1f} s)")
+        return reason
 
     def start_alone(self, settings: Mapping[str, str]) -> None:
         """Start it while the primary is down: it serves what it has, and follows when the primary is back."""
