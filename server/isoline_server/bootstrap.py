@@ -23,7 +23,6 @@ from isoline_server.api.server import GrpcServer
 from isoline_server.config import ConfigError, Settings
 from isoline_server.domain.errors import ChainBroken
 from isoline_server.domain.ids import RUN_ENTROPY_BYTES, Region, RunId, check_region
-from isoline_server.domain.run import Source
 from isoline_server.era2 import Era2
 from isoline_server.openwop import codemap
 from isoline_server.operations.append import Lanes
@@ -32,19 +31,14 @@ from isoline_server.operations.get_state import StateReader
 from isoline_server.operations.import_run import RunImporter
 from isoline_server.operations.lane import Lane
 from isoline_server.operations.make_run import RunMaker
-from isoline_server.operations.nearby import Nearby
-from isoline_server.operations.ports import StoreRetryable
 from isoline_server.operations.reading import Reading
 from isoline_server.operations.tail import TailHub
-from isoline_server.store.database import Database, Role
-from isoline_server.store.leadership import Leadership, Places, QuorumProof
+from isoline_server.replicas import Replicas
 from isoline_server.store.migrate import check_schema
 from isoline_server.store.migrations.errors import DatabaseFailed
-from isoline_server.store.near_receipts import SqlNearReceipts
 from isoline_server.store.sql_effects import SqlEffects
 from isoline_server.store.sql_invocations import SqlInvocations
 from isoline_server.store.sql_leases import SqlLeases
-from isoline_server.store.sql_reader import SqlLogReader
 from isoline_server.store.sql_writer import SqlLogWriter
 from isoline_server.workers.snapshots import SnapshotKeeper
 
@@ -83,51 +77,15 @@ class RegionServer:
         own = settings.regions[region]
         self._settings = settings
         self.region = region
-        on_cockroach = settings.topology == "cockroach"
-        self._leadership = None if not settings.standby_urls else _leadership(settings)
-        leading: str | Places = self._leadership or settings.leader_url
-
-        def at_leader(role: Role, size: int) -> Database:
-            return Database(leading, role=role, size=size, cockroach_cluster=on_cockroach)
-
-        lanes = settings.append_lanes * len(settings.homes)
-        # A lane sends one statement at a time, and may leave one behind whose outcome it has seen nearby; two more serve the making of runs.
-        self._writing = at_leader(Role.WRITER, (2 if own.replica_counts else 1) * lanes + 2)
-        # Executors' statements are many and small: they must not keep a lane waiting for a connection.
-        self._executing = at_leader(Role.WRITER, settings.reader_connections)
-        self._leading = at_leader(Role.LEADER, settings.reader_connections)
-        self._proving = at_leader(Role.WRITER, 1)
-        self._near = (
-            Database(
-                own.local_url,
-                role=Role.LOCAL,
-                size=settings.reader_connections,
-                cockroach_cluster=on_cockroach,
-            )
-            if own.local_url is not None
-            else None
-        )
-        self._databases = [
-            found
-            for found in (self._leading, self._near, self._writing, self._executing, self._proving)
-            if found is not None
-        ]
-        near = Nearby(SqlNearReceipts(self._near)) if self._near is not None and own.replica_counts else None
-        if self._leadership is not None:
-            for database in (self._writing, self._executing, self._leading, self._proving):
-                self._leadership.on_change(database.abandon)
         era2 = Era2(codemap())
-        readers = [
-            SqlLogReader(database, source=source, regions=settings.homes, translate=era2.translate_page)
-            for database, source in ((self._leading, Source.LEADER), (self._near, Source.LOCAL))
-            if database is not None
-        ]
-        leader, local = readers[0], readers[1] if self._near is not None else None
-        writer, ids = SqlLogWriter(self._writing), SystemIds()
+        self._replicas = replicas = Replicas(settings, own, era2.translate_page)
+        leader, local = replicas.readers.leader, replicas.readers.local
+        writer, ids = SqlLogWriter(replicas.writing), SystemIds()
         self._tails = TailHub(local=local, leader=leader)
         reading = Reading(
             local=local,
             leader=leader,
+            older=replicas.readers.older,
             local_deadline_s=settings.local_deadline_ms / 1000,
             leader_deadline_s=settings.leader_deadline_ms / 1000,
             on_damage=_report_damage,
@@ -148,7 +106,7 @@ class RegionServer:
                         ids=ids,
                         notify=self._moved,
                         replays=replays,
-                        near=near,
+                        near=replicas.nearby,
                     )
                     for _ in range(settings.append_lanes)
                 ]
@@ -174,9 +132,9 @@ class RegionServer:
             ExecutionParts(
                 region=region,
                 homes=settings.homes,
-                leases=SqlLeases(self._executing),
-                effects=SqlEffects(self._executing, regions=settings.homes),
-                invocations=SqlInvocations(self._executing),
+                leases=SqlLeases(replicas.executing),
+                effects=SqlEffects(replicas.executing, regions=settings.homes),
+                invocations=SqlInvocations(replicas.executing),
                 reading=reading,
             )
         )
@@ -207,10 +165,10 @@ class RegionServer:
 
     async def start(self) -> None:
         """Connect, start the background, serve. Raises ``StoreRetryable`` (the leader does not answer) or ``OSError`` (the address is taken)."""
-        if self._leadership is not None:
-            self._watching = asyncio.create_task(self._leadership.run(), name="leadership")
+        self._watching = self._replicas.watch()
+        if self._watching is not None:
             self._watching.add_done_callback(self._task_ended)
-        await self._meet_database()
+        await self._replicas.meet()
         self._grpc = GrpcServer(
             listen=[self._settings.regions[self.region].listen],
             log=self._log,
@@ -235,8 +193,7 @@ class RegionServer:
         grace_s = self._settings.drain_grace_s
         log.info("draining", region=self.region, grace_s=grace_s)
         async with AsyncExitStack() as last:
-            for database in self._databases:
-                last.push_async_callback(database.close)
+            last.push_async_callback(self._replicas.close)
             if self._grpc is not None:
                 await self._grpc.drain(grace_s)
             await self._lanes.close(grace_s)
@@ -252,40 +209,10 @@ class RegionServer:
             log.critical("a background task failed", task=task.get_name(), exc_info=error)
             self.failed.set()
 
-    async def _meet_database(self) -> None:
-        """Learn what kind of database it is from whichever replica answers: a region that is cut off from the leader serves its own reads."""
-        for place, database in enumerate(self._databases):
-            try:
-                is_cockroach = await database.asks_cockroach()
-            except StoreRetryable:
-                if place == len(self._databases) - 1:
-                    raise
-                continue
-            for other in self._databases:
-                other.is_cockroach = is_cockroach
-            if not is_cockroach:
-                self._demand_proof()
-            return
-
-    def _demand_proof(self) -> None:
-        """PostgreSQL: a primary that was cut off goes on answering, so what leads has to prove that it does. A leaseholder of CockroachDB has."""
-        proof = QuorumProof(self._proving.wait_until_durable)
-        for database in (self._leading, self._near, self._writing, self._executing):
-            if database is not None:
-                database.demand(proof)
-        if self._leadership is not None:
-            self._leadership.on_change(proof.forget)
-
     def _moved(self, moved: Iterable[tuple[RunId, int]]) -> None:
         heads = list(moved)
         self._tails.notify(heads)
         self._snapshots.notify(heads)
-
-
-def _leadership(settings: Settings) -> Leadership:
-    """The nodes that may lead, each asked over a connection of its own, for as long as the process lives."""
-    nodes = (settings.leader_url, *settings.standby_urls)
-    return Leadership({url: Database(url, role=Role.LEADER, size=1).who for url in dict.fromkeys(nodes)})
 
 
 Beside = Callable[[str], AbstractAsyncContextManager[None]]
@@ -308,7 +235,7 @@ def serve(
 
 
 def _check_schema(settings: Settings, region: Region) -> None:
-    """Ask the leader, or, when it does not answer, the own replica and the others: a region that is cut off may still start."""
+    """Ask the leader, or, when it does not answer, another node: a region that is cut off may still start."""
     own = settings.regions.get(region)
     own_url = None if own is None else own.local_url
     *places, last = [url for url in dict.fromkeys((settings.leader_url, own_url, *settings.standby_urls)) if url]

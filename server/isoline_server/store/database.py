@@ -82,7 +82,9 @@ class _Held:
 class Database:
     """Connections to one database in one role, at most ``size`` at a time. ``is_cockroach`` is set by whoever met it first.
 
-    ``url`` may be the places of several nodes, of which one leads.
+    ``url`` may be the places of several nodes, of which one leads. ``view`` is the first statement of a read-only transaction in which every
+    statement is then read: CockroachDB's way to look at the past. ``follower_reads``: whether a local session on CockroachDB reads followers
+    by itself.
     """
 
     def __init__(
@@ -92,11 +94,15 @@ class Database:
         role: Role,
         size: int,
         cockroach_cluster: bool = False,
+        view: str | None = None,
+        follower_reads: bool = True,
     ) -> None:
         self._places: Places = OnePlace(url) if isinstance(url, str) else url
         self._engines: dict[str, AsyncEngine] = {}
         self._role = role
         self._cockroach_cluster = cockroach_cluster
+        self._view = view
+        self._follower_reads = follower_reads and view is None
         self._proof: QuorumProof | None = None
         self._slots = asyncio.Semaphore(size)
         self._idle: list[_Held] = []
@@ -112,6 +118,8 @@ class Database:
     async def close(self) -> None:
         """Give every connection up."""
         self._closed = True
+        for held in self._busy:
+            _hang_up(held)
         while self._idle:
             await self._idle.pop().outer.close()
         for engine in self._engines.values():
@@ -211,8 +219,13 @@ class Database:
     ) -> list[tuple[Any, ...]]:
         cursor = held.driver.cursor(binary=True)
         held.warned = False
+        if self._view is not None:
+            await cursor.execute("BEGIN")
+            await cursor.execute(self._view)
         await cursor.execute(sql, params, prepare=not self.is_cockroach)
         rows = await cursor.fetchall() if cursor.description else []
+        if self._view is not None:
+            await cursor.execute("COMMIT")
         if held.warned:
             # PostgreSQL answers a commit whose wait for the standbys was cut short with success and a warning: not durable as promised.
             raise StoreRetryable("the database answered with a warning", ambiguous=True)
@@ -281,12 +294,14 @@ class Database:
     def _engine_of(self, url: str) -> AsyncEngine:
         engine = self._engines.get(url)
         if engine is None:
-            engine = self._engines[url] = _engine(url, self._role, cockroach_cluster=self._cockroach_cluster)
+            engine = self._engines[url] = _engine(
+                url, self._role, cockroach_cluster=self._cockroach_cluster, follower_reads=self._follower_reads
+            )
         return engine
 
     async def _drop_or_keep(self, held: _Held, error: BaseException) -> None:
         healthy = isinstance(error, psycopg.Error) and not (held.driver.broken or held.driver.closed)
-        if healthy and getattr(error, "sqlstate", None) != "25006" and not self._closed:
+        if healthy and self._view is None and getattr(error, "sqlstate", None) != "25006" and not self._closed:
             self._idle.append(held)
             return
         lost = held.driver.broken or held.driver.closed
@@ -328,12 +343,12 @@ def _meaning(error: psycopg.Error, role: Role, *, broken: bool) -> Exception:
     return error
 
 
-def _engine(url: str, role: Role, *, cockroach_cluster: bool) -> AsyncEngine:
+def _engine(url: str, role: Role, *, cockroach_cluster: bool, follower_reads: bool) -> AsyncEngine:
     options = [] if role is Role.WRITER else ["default_transaction_read_only=on"]
     if not cockroach_cluster:
         # Rows are found by key. A plan made while a table was small must not scan it for as long as the connection lives.
         options.append("enable_seqscan=off")
-    elif role is Role.LOCAL:
+    elif role is Role.LOCAL and follower_reads:
         options.append(cockroach.follower_reads_session())
     return create_async_engine(
         url,

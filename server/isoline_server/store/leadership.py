@@ -38,7 +38,7 @@ WHO_SQL: Final = """
 SELECT pg_is_in_recovery(),
        CASE WHEN pg_is_in_recovery() THEN 0
             ELSE ('x' || substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8))::BIT(32)::BIGINT END"""
-"""Whether a node follows, and the timeline it writes. The name of the file it writes to begins with it; the control file may tell an older one."""
+"""Whether a node follows, and the timeline it writes, which is how its file's name begins; the control file may tell an older one."""
 
 log = structlog.get_logger(__name__)
 

@@ -6,11 +6,13 @@ Nothing here verifies: what comes out is what is stored, and the operations deci
 import functools
 import json
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from isoline_server.domain.ids import Region, RunId, Tenant, home_of
 from isoline_server.domain.run import ForkMode, ForkOrigin, Head, LineageRange, Mark, Run, Source
-from isoline_server.operations.ports import RawPage, ReplicaStatus, RunListing, Snapshot
+from isoline_server.operations.ports import RawPage, ReplicaStatus, RunListing, Snapshot, StoreRetryable
+from isoline_server.store import cockroach
 from isoline_server.store.database import Database
 from isoline_server.store.moments import microseconds
 from isoline_server.store.tables import region_literal
@@ -24,10 +26,25 @@ Translate = Callable[[RawPage, int], RawPage]
 
 
 class SqlLogReader:
-    """``LogReader`` over one database. ``regions`` are all partitions a list has to look into. Nobody else reads records."""
+    """``LogReader`` over one database. ``regions`` are all partitions a list has to look into. Nobody else reads records.
 
-    def __init__(self, database: Database, *, source: Source, regions: Sequence[Region], translate: Translate) -> None:
+    ``heads``, on CockroachDB: the same replica for bounded reads, which show a run's head newer than a follower read may.
+    ``age_s``: of a database that reads the past, how far back.
+    """
+
+    def __init__(
+        self,
+        database: Database,
+        *,
+        source: Source,
+        regions: Sequence[Region],
+        translate: Translate,
+        heads: Database | None = None,
+        age_s: int | None = None,
+    ) -> None:
         self._database = database
+        self._heads = heads
+        self._age_s = age_s
         self._translate = translate
         self._regions = tuple(regions)
         self.source = source
@@ -41,7 +58,21 @@ class SqlLogReader:
             for row in rows
             if row[-1] is not None
         )
-        return _run(rows[0][:-3], ranges)
+        found = _run(rows[0][:-3], ranges)
+        return found if self._heads is None else replace(found, head=await self._newest_head(found, self._heads))
+
+    async def _newest_head(self, run: Run, heads: Database) -> Head:
+        """The head by a bounded read; the one at hand when the replica cannot give a newer one."""
+        try:
+            rows = await heads.fetch(
+                "bounded_head", cockroach.bounded_head(run.home, HEAD_STALENESS_MAX_S), {"run_id": run.run_id}
+            )
+        except StoreRetryable:
+            return run.head
+        if not rows or rows[0][0] <= run.head.seq:
+            return run.head
+        seq, digest, record_bytes, terminal_seq = rows[0]
+        return replace(run.head, seq=seq, digest=digest, record_bytes=record_bytes, terminal_seq=terminal_seq)
 
     async def mark(self, origin_run_id: RunId, seq: int) -> Mark | None:
         rows = await self._database.fetch(
@@ -116,11 +147,16 @@ class SqlLogReader:
         )
 
     async def staleness_ms(self) -> int | None:
+        if self._age_s is not None:
+            return self._age_s * 1000
         if self._database.is_cockroach:
             return FOLLOWER_READ_AGE_MS
         ((age_ms,),) = await self._database.fetch("staleness", STALENESS_SQL)
         return None if age_ms is None else max(0, int(age_ms))
 
+
+HEAD_STALENESS_MAX_S = 10
+"""How old a head may be that a bounded read gives: more than a follower read's age, so that there always is one."""
 
 FOLLOWER_READ_AGE_MS = 5_000
 """CockroachDB: what ``follower_read_timestamp()`` lies back (4.2 s), rounded up. https://www.cockroachlabs.com/docs/v26.2/follower-reads"""

@@ -35,7 +35,8 @@ def command(name, *, run="a", request_id=None, expected_seq=None, engine="", eng
 
 
 class FakeLog:
-    """``faults`` are raised by the next appends, before or after their work; while ``open`` is cleared, appends wait in front of it."""
+    """``faults`` are raised by the next appends, before or after their work; while ``open`` is cleared, appends wait in front of it, and
+    while ``answering`` is, behind it."""
 
     def __init__(self, runs="a"):
         self.heads = {run_id(letter): Head() for letter in runs}
@@ -47,6 +48,8 @@ class FakeLog:
         self.faults = deque()
         self.open = asyncio.Event()
         self.open.set()
+        self.answering = asyncio.Event()
+        self.answering.set()
 
     def names(self, letter="a"):
         return [record.decode() for record in self.records[run_id(letter)]]
@@ -71,6 +74,7 @@ class FakeLog:
         if when == "before":
             raise error
         moved = self._write(groups)
+        await self.answering.wait()
         if when == "after":
             raise error
         return moved
@@ -109,7 +113,7 @@ class Ids:
         return 1
 
 
-def lane_over(log, notify=lambda moved: None):
+def lane_over(log, notify=lambda moved: None, near=None):
     return Lane(
         home=EU,
         region=EU,
@@ -120,4 +124,5 @@ def lane_over(log, notify=lambda moved: None):
         ids=Ids(),
         notify=notify,
         replays=None,
+        near=near,
     )
