@@ -332,6 +332,7 @@ class RegionDatabases:
         return [region for region in self.regions if region != self._leader]
 
     def _check_takes_part(self, region: str) -> None:
+        self._nodes[region]  # raises for a region that there is not
         if region in self._apart:
             raise EmbeddedPostgresError(f"{region} took no part in the last promotion; it must rejoin first")
 
