@@ -6,7 +6,7 @@ import pytest
 
 from isoline_server.config import load_settings
 
-DEPLOY = Path(__file__).parents[1] / "deploy"
+DEPLOY = Path(__file__).parents[2] / "deploy"
 
 
 @pytest.mark.parametrize("path", sorted(DEPLOY.glob("*.example.toml")), ids=lambda path: path.name)
