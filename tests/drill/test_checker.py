@@ -82,15 +82,15 @@ class Evidence:
     operations: list[Any]
     logs: dict[str, list[Entry]]
     effects: list[str] = field(default_factory=lambda: ["e1", "e2"])
-    short: dict[str, int] = field(default_factory=dict)
-    """By region: how many events of run 0 its final log leaves out."""
+    copies: dict[str, tuple[Entry, ...]] = field(default_factory=dict)
+    """By region: its final log of run 0, where it is not the leader's."""
 
     @property
     def final(self) -> FinalLogs:
         leader = {run: tuple(log) for run, log in self.logs.items()}
         regions = {region: dict(leader) for region in REGIONS}
-        for region, events in self.short.items():
-            regions[region][RUN] = leader[RUN][:-events]
+        for region, copy in self.copies.items():
+            regions[region][RUN] = copy
         return FinalLogs(leader=leader, regions=regions)
 
     def last(self, kind: type[Operation], **values: Any) -> Any:
@@ -244,7 +244,11 @@ def pin_another_digest(evidence: Evidence) -> None:
 
 
 def leave_a_region_behind(evidence: Evidence) -> None:
-    evidence.short["us"] = 2
+    evidence.copies["us"] = tuple(evidence.log[:-2])
+
+
+def keep_another_history(evidence: Evidence) -> None:
+    evidence.copies["us"] = (*evidence.log[:-1], evidence.log[-1]._replace(marker="another"))
 
 
 def fire_twice(evidence: Evidence) -> None:
@@ -288,6 +292,7 @@ PLANTS: list[tuple[Fault, Callable[[Evidence], None], list[AnyDeed]]] = [
     (Fault.FORK_PREFIX, change_the_fork, [Split(part=1)]),
     (Fault.FORK_PREFIX, pin_another_digest, [Split(part=1)]),
     (Fault.REGION_BEHIND, leave_a_region_behind, []),
+    (Fault.FORKED_SUFFIX, keep_another_history, []),
     (Fault.EFFECT_TWICE, fire_twice, []),
 ]
 
