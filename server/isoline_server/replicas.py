@@ -14,7 +14,7 @@ from isoline_server.operations.nearby import Nearby
 from isoline_server.operations.ports import StoreRetryable
 from isoline_server.store import cockroach
 from isoline_server.store.database import Database, Role
-from isoline_server.store.leadership import Leadership, Places, QuorumProof
+from isoline_server.store.leadership import Leadership, Place, Places, QuorumProof
 from isoline_server.store.near_receipts import SqlNearReceipts
 from isoline_server.store.sql_reader import SqlLogReader, Translate
 
@@ -48,6 +48,8 @@ class Replicas:
         # Executors' statements are many and small: they must not keep a lane waiting for a connection.
         self.executing = self._at_leader(Role.WRITER, settings.reader_connections)
         self._proving = self._at_leader(Role.WRITER, 1)
+        self._to_warm = ((self.writing, lanes), (reading, 1), (self._proving, 1), (self.executing, 1))
+        self._connecting: set[asyncio.Task[None]] = set()
         self.readers = Readers(
             leader=self._reader(reading, source=Source.LEADER),
             local=None if near is None else self._local(near, own.local_url),
@@ -79,6 +81,8 @@ class Replicas:
 
     async def close(self) -> None:
         """Give every connection up, also those whose statements nobody waits for any more."""
+        for connecting in self._connecting:
+            connecting.cancel()
         for database in self._databases:
             await database.close()
         if self.nearby is not None:
@@ -92,6 +96,21 @@ class Replicas:
                 database.demand(proof)
         if self._leadership is not None:
             self._leadership.on_change(proof.forget)
+            self._leadership.on_change(self._warm)
+        self._warm(None if self._leadership is None else self._leadership.current)
+
+    def _warm(self, leader: Place | None) -> None:
+        """Connect to a new leader before anybody needs it."""
+        if leader is None and self._leadership is not None:
+            return
+        task = asyncio.create_task(self._connect(), name="connecting")
+        self._connecting.add(task)
+        task.add_done_callback(self._connecting.discard)
+
+    async def _connect(self) -> None:
+        await asyncio.gather(
+            *(database.warm(count) for database, count in self._to_warm),
+        )
 
     def _at_leader(self, role: Role, size: int) -> Database:
         database = self._own(Database(self._leading, role=role, size=size, cockroach_cluster=self._on_cockroach))

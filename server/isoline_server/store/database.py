@@ -142,6 +142,15 @@ class Database:
         if self._proof is not None:
             await self._proof.need(float("-inf"))
 
+    async def warm(self, connections: int) -> None:
+        """Have so many connections at hand: making one to a far node takes six round trips. What fails now is tried when it is needed."""
+        made = await asyncio.gather(*(self._take() for _ in range(connections)), return_exceptions=True)
+        for each in made:
+            if isinstance(each, _Held):
+                self._idle.append(each)
+            elif not isinstance(each, StoreRetryable):
+                raise each
+
     def abandon(self, current: Place | None) -> None:
         """Give up what is under way at another node than the current one: it may never answer. Nothing is abandoned while none is known."""
         if current is not None:

@@ -14,9 +14,9 @@ Not here: connections and statements (``database``), who promotes (an operator, 
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 
 import structlog
 
@@ -30,7 +30,11 @@ WATCH_EVERY_S: Final = 0.25
 """How often a known leader is asked whether it still leads: it bounds how late an idle server learns of a silent death."""
 SEARCH_EVERY_S: Final = 0.05
 PROBE_S: Final = 0.6
-"""How long one node may take to say what it is: twice a round trip around the world, for the connection is warm."""
+"""How long one node may take to say what it is before it counts as silent: twice a round trip around the world."""
+PROBE_GIVE_UP_S: Final = 3.0
+"""How long an answer is waited for on one connection. Making one takes six round trips, which is more than a probe may take."""
+FIRST_LOOK_PROBES: Final = 3
+"""How often a node may be silent before the first decision is made without it."""
 LOST_AFTER: Final = 2
 """Probes in a row that a leader may leave unanswered before its statements under way are given up."""
 
@@ -85,7 +89,7 @@ class OnePlace:
         """There is no other."""
 
 
-Probe = Callable[[], Awaitable[tuple[bool, int]]]
+Probe = Callable[[], Coroutine[Any, Any, tuple[bool, int]]]
 """Asks one node whether it follows and which timeline it writes. Raises ``StoreRetryable``."""
 
 
@@ -95,7 +99,13 @@ class _Node:
 
     leads_on: int | None = None
     silent: int = 0
-    asked: bool = False
+    answered: bool = False
+    asking: "asyncio.Task[tuple[bool, int]] | None" = None
+    asked_s: float = 0.0
+
+    @property
+    def looked_at(self) -> bool:
+        return self.answered or self.silent >= FIRST_LOOK_PROBES
 
 
 class Leadership:
@@ -134,9 +144,14 @@ class Leadership:
 
     async def run(self) -> None:
         """Watch every node, each at its own pace, until cancelled: a silent one keeps nobody from hearing of the next leader."""
-        async with asyncio.TaskGroup() as watching:
-            for url in self._probes:
-                watching.create_task(self._watch(url))
+        try:
+            async with asyncio.TaskGroup() as watching:
+                for url in self._probes:
+                    watching.create_task(self._watch(url))
+        finally:
+            for node in self._nodes.values():
+                if node.asking is not None:
+                    node.asking.cancel()
 
     async def _watch(self, url: str) -> None:
         node = self._nodes[url]
@@ -146,14 +161,24 @@ class Leadership:
             await self._pause()
 
     async def _ask(self, url: str, node: _Node) -> None:
+        """Wait for an answer as long as a probe may take. One that is late still counts when it comes, for it may be about to connect."""
+        if node.asking is None:
+            node.asking = asyncio.ensure_future(self._probes[url]())
+            node.asked_s = time.monotonic()
+        await asyncio.wait([node.asking], timeout=PROBE_S)
+        if not node.asking.done():
+            node.silent += 1
+            if time.monotonic() - node.asked_s > PROBE_GIVE_UP_S:
+                node.asking.cancel()
+                node.asking = None
+            return
+        asked, node.asking = node.asking, None
         try:
-            async with asyncio.timeout(PROBE_S):
-                follows, timeline = await self._probes[url]()
-        except (StoreRetryable, TimeoutError):
+            follows, timeline = asked.result()
+        except StoreRetryable:
             node.silent += 1
         else:
-            node.silent, node.leads_on = 0, None if follows else timeline
-        node.asked = True
+            node.silent, node.answered, node.leads_on = 0, True, None if follows else timeline
 
     async def _pause(self) -> None:
         if self._current is None:
@@ -168,7 +193,7 @@ class Leadership:
         self._doubted.clear()
 
     def _decide(self) -> None:
-        if not all(node.asked for node in self._nodes.values()):
+        if not all(node.looked_at for node in self._nodes.values()):
             return  # the first look is at all of them: the one that answers first need not be the one that leads
         leading = [
             Place(url, node.leads_on)
