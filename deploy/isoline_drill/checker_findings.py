@@ -36,6 +36,8 @@ class Fault(Enum):
     """A client's token, said to be fresh, is older than a fresh one it had before."""
     FORK_PREFIX = "fork prefix unequal"
     """A fork and its source differ below the boundary."""
+    DAMAGE = "damage"
+    """A client was given bytes that do not fit together, or was told that a prefix it knew is another."""
     REGION_BEHIND = "region behind"
     """A region's final log is shorter than the leader's."""
     EFFECT_TWICE = "effect twice"

@@ -15,12 +15,16 @@ from isoline_drill.history import Append, Create, Entry, Fork, Look, Operation, 
 Change: TypeAlias = Create | Fork | Append
 EMPTY: Final = -1
 """The seq of the last event of an empty log."""
+_DAMAGE: Final = frozenset({"ChainBroken", "Damaged", "PrefixMismatch", "VerificationFailed"})
 
 
 def check_reads(run: str, looks: Sequence[Look], changes: Iterable[Change], log: Log) -> Iterator[Finding]:
     """Judge every answer about one run. ``changes`` are those of this run."""
     answered = [look for look in looks if look.outcome == "ok"]
+    changes = list(changes)
     known = _Known(changes)
+    yield from _damage(run, [*looks, *changes])
+    yield from _refused_as_absent(changes, known)
     for look in answered:
         if look.absent:
             yield from _absence(look, known)
@@ -31,6 +35,12 @@ def check_reads(run: str, looks: Sequence[Look], changes: Iterable[Change], log:
     yield from _short(answered, known, {_name(finding.operations[-1]) for finding in behind})
     yield from _tails(run, answered)
     yield from _states(run, answered)
+
+
+def _damage(run: str, operations: Iterable[Operation]) -> Iterator[Finding]:
+    for operation in operations:
+        if operation.error_name in _DAMAGE:
+            yield Finding(fault=Fault.DAMAGE, run=run, seq=None, what=operation.error, operations=(operation,))
 
 
 def check_region(region: str, run: str, copy: Log, log: Log) -> Iterator[Finding]:
@@ -174,6 +184,17 @@ def _absence(look: Look, known: _Known) -> Iterator[Finding]:
             "denies the run, which had been made" if look.absent == "run" else f"denies seq {denied}, had been at {seq}"
         )
         yield Finding(fault=Fault.STALE_ABSENCE, run=look.run, seq=denied, what=what, operations=(change, look))
+
+
+def _refused_as_absent(changes: Iterable[Change], known: _Known) -> Iterator[Finding]:
+    """An append that is refused because there is no such run denies it as a read does."""
+    for change in changes:
+        if isinstance(change, Append) and change.error_name == "RunNotFound":
+            proof = known.before(change.invoked_us)
+            if proof is not None:
+                what = "denies the run, which had been made"
+                shown = (proof[1], change)
+                yield Finding(fault=Fault.STALE_ABSENCE, run=change.run, seq=0, what=what, operations=shown)
 
 
 def _reached(look: Look) -> int | None:

@@ -40,8 +40,8 @@ class Entry(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Operation:
-    """What all have. ``op`` numbers a client's operations; ``completed_us`` is None while there is no answer; ``error`` is the reason for an
-    outcome that is not ok."""
+    """What all have. ``op`` numbers a client's operations; ``completed_us`` is None while there is no answer. ``error`` is the reason for an
+    outcome that is not ok: the name of the client's error class, a colon, and what it says."""
 
     client: str
     op: int
@@ -50,6 +50,10 @@ class Operation:
     completed_us: int | None
     outcome: Outcome
     error: str = ""
+
+    @property
+    def error_name(self) -> str:
+        return self.error.partition(":")[0]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

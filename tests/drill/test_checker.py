@@ -251,6 +251,15 @@ def keep_another_history(evidence: Evidence) -> None:
     evidence.copies["us"] = (*evidence.log[:-1], evidence.log[-1]._replace(marker="another"))
 
 
+def give_damaged_bytes(evidence: Evidence) -> None:
+    read = evidence.last(Read)
+    evidence.tell(read, outcome="failed", events=(), error="VerificationFailed: seq 3: the page begins elsewhere")
+
+
+def refuse_a_run(evidence: Evidence) -> None:
+    evidence.tell(evidence.last(Append), error="RunNotFound: no such run")
+
+
 def fire_twice(evidence: Evidence) -> None:
     evidence.effects.append("e1")
 
@@ -286,6 +295,8 @@ PLANTS: list[tuple[Fault, Callable[[Evidence], None], list[AnyDeed]]] = [
     (Fault.DIGEST_MISMATCH, give_another_state, [See(how="state"), See(how="state", client=1)]),
     (Fault.STALE_ABSENCE, deny_the_last, [Write(), See()]),
     (Fault.STALE_ABSENCE, deny_the_run, [See()]),
+    (Fault.STALE_ABSENCE, refuse_a_run, [Write(fate="refused")]),
+    (Fault.DAMAGE, give_damaged_bytes, [See()]),
     (Fault.STALE_READ, read_short, [Write(), See()]),
     (Fault.BACKWARDS, go_back, [LANDED, TOKEN, TOKEN]),
     (Fault.BACKWARDS, go_back_behind_an_append, [Write(), TOKEN, TOKEN]),
