@@ -23,6 +23,7 @@ from isoline_drill.wan.base import Wan
 from isoline_server.embedded import EmbeddedPostgresError
 from isoline_server.embedded.folder import DataFolder
 from isoline_server.embedded.installation import prepare
+from isoline_server.embedded.leftovers import release_memory
 from isoline_server.embedded.psql import QUERY_S
 from isoline_server.embedded.replay import CATCH_UP_S, pause_replay, resume_replay, wait_caught_up
 
@@ -103,17 +104,15 @@ class RegionDatabases:
             raise
 
     def stop(self) -> None:
-        """Stop everything. Harmless when nothing runs."""
+        """End everything, at once: nobody will start it again. Harmless when nothing runs."""
         nodes, self._running = self._running, None
         folder, self._folder = self._folder, None
         with ExitStack() as steps:  # run in reverse order, and a step that fails does not keep the next from running
             if folder is not None:
                 steps.callback(folder.close)
-            processes = [] if nodes is None else [nodes[region].process for region in self.regions]
-            for process in processes:
-                steps.callback(partial(process.stop, within_s=FENCE_S))
-            for process in processes:
-                steps.callback(process.request_stop)
+            for node in [] if nodes is None else [nodes[region] for region in self.regions]:
+                steps.callback(release_memory, node.dir)
+                steps.callback(node.process.kill)
 
     # --- for programs in the regions ---
 
@@ -216,6 +215,8 @@ class RegionDatabases:
                 positions = {region: self._nodes.position(region) for region in present}
                 chosen = choose(positions, new)
                 self._nodes.renew_slots(chosen)
+                followers = [region for region in present if region != chosen]
+                self._let_follow(followers, chosen)  # before it leads: their connections are there when it does
             except BaseException:
                 self._let_follow(present, old)
                 raise
@@ -229,7 +230,7 @@ class RegionDatabases:
                 forced=forced,
                 detached=detached,
                 promoted=promoted,
-                follower_streaming=self._follow_new_leader([region for region in present if region != chosen]),
+                follower_streaming=self._wait_follower(followers),
             )
 
     def rejoin(self, region: str) -> Rejoined:
@@ -271,11 +272,12 @@ class RegionDatabases:
         self._report(f"{chosen}: leads")
         return promoted
 
-    def _follow_new_leader(self, followers: Collection[str]) -> Moment | None:
-        self._let_follow(followers, self._leader)
+    def _wait_follower(self, followers: Collection[str]) -> Moment | None:
+        # A connection from before the promotion lasts a little longer, but brings nothing that the new leader writes.
+        begun = self._nodes.end_of_wal(self._leader)
         deadline = time.monotonic() + FOLLOW_S
         while followers and time.monotonic() < deadline:
-            if self._nodes.streaming(self._leader, followers):
+            if self._nodes.streaming(self._leader, followers, since=begun):
                 streaming = Moment.now()
                 self._nodes.ask(self._leader, "checkpoint")
                 return streaming
@@ -311,8 +313,9 @@ class RegionDatabases:
 
     def _prepare(self) -> RegionNodes:
         self._folder = folder = DataFolder.open_temporary(None) if self._path is None else DataFolder.open(self._path)
-        shared = prepare(folder, owner_of=self._leader, database=self._database, durable=self._durable)
-        self._running = nodes = RegionNodes(self._wan, shared, report=self._report)
+        # Files are made without flushing them, for nothing here is meant to outlive a power cut but what is committed later.
+        shared = prepare(folder, owner_of=self._leader, database=self._database, durable=False)
+        self._running = nodes = RegionNodes(self._wan, shared, durable=self._durable, report=self._report)
         if any(nodes[region].exists for region in self.regions):
             raise EmbeddedPostgresError(
                 f"{folder.path} holds databases already, and who led last is not kept; use a new folder"

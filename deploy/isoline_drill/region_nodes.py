@@ -17,7 +17,6 @@ from isoline_server.embedded.installation import Installation
 from isoline_server.embedded.node import Node
 from isoline_server.embedded.placement import Address, Placement
 from isoline_server.embedded.psql import MAINTENANCE_DATABASE, QUERY_S, identifier, literal
-from isoline_server.embedded.replay import pause_replay, resume_replay
 from isoline_server.embedded.settings import quorum_of, slot_name, standby_settings
 from isoline_server.embedded.standby import Standby
 
@@ -29,6 +28,19 @@ REACH_S: Final = 5.0
 _DETACH_S: Final = 10.0
 _REPLAYED_S: Final = 60.0
 _POLL_S: Final = 0.02
+_STOP_RECEIVING: Final = """do $$
+begin
+    perform pg_wal_replay_pause();
+    while pg_get_wal_replay_pause_state() <> 'paused' loop
+        perform pg_sleep(0.005);
+    end loop;
+    while exists (select from pg_stat_activity where backend_type = 'walreceiver') loop
+        perform pg_terminate_backend(pid) from pg_stat_activity where backend_type = 'walreceiver';
+        perform pg_sleep(0.005), pg_stat_clear_snapshot();
+    end loop;
+    perform pg_wal_replay_resume();
+end $$"""
+_DROP_SLOTS: Final = "select pg_drop_replication_slot(slot_name) from pg_replication_slots where not active"
 _IDLE: Final = "'RecoveryRetrieveRetryInterval', 'RecoveryWalStream'"
 _OUT_OF_WAL: Final = f"select wait_event in ({_IDLE}) from pg_stat_activity where backend_type = 'startup'"
 
@@ -36,9 +48,10 @@ _OUT_OF_WAL: Final = f"select wait_event in ({_IDLE}) from pg_stat_activity wher
 class RegionNodes:
     """One node a region. Calls about different regions may come from different threads."""
 
-    def __init__(self, wan: Wan, installation: Installation, *, report: Callable[[str], None]) -> None:
+    def __init__(self, wan: Wan, installation: Installation, *, durable: bool, report: Callable[[str], None]) -> None:
         self._wan = wan
         self._installation = installation
+        self._durable = durable
         self._report = report
         self._nodes = {region: Node(region, installation, self._placement(region)) for region in wan.regions}
 
@@ -85,13 +98,13 @@ class RegionNodes:
 
     def renew_slots(self, region: str) -> None:
         """Make a slot for every other region; WAL is kept for it from now on. Works on a standby too."""
-        self.drop_slots(region)
-        for other in self._others(region):
-            self.ask(region, f"select pg_create_physical_replication_slot({literal(slot_name(other))}, true)")
+        slots = [literal(slot_name(other)) for other in self._others(region)]
+        make = [f"select pg_create_physical_replication_slot({slot}, true)" for slot in slots]
+        self.ask(region, "; ".join([_DROP_SLOTS, *make]))
 
     def drop_slots(self, region: str) -> None:
         """Those that nobody uses. A node that leads no more would keep WAL for them in vain."""
-        self.ask(region, "select pg_drop_replication_slot(slot_name) from pg_replication_slots where not active")
+        self.ask(region, _DROP_SLOTS)
 
     # --- following ---
 
@@ -119,14 +132,10 @@ class RegionNodes:
         reads new settings before it confirms a pause, and launches none during one.
         """
         self[region].reconfigure(self._settings(region, follows=None))
-        ask = partial(self.ask, region)
         # A new session knows what the postmaster knows, and the postmaster tells all others before it lets a session in.
-        self._wait(region, "read its settings", lambda: ask("show primary_conninfo") == "", within_s=_DETACH_S)
-        pause_replay(region, ask)
-        receivers = "from pg_stat_activity where backend_type = 'walreceiver'"
-        ask(f"select pg_terminate_backend(pid) {receivers}")
-        self._wait(region, "stop receiving", lambda: ask(f"select count(*) {receivers}") == "0", within_s=_DETACH_S)
-        resume_replay(ask)
+        told = partial(self.ask, region, "select current_setting('primary_conninfo') = ''")
+        self._wait(region, "read its settings", lambda: told() == "t", within_s=_DETACH_S)
+        self.ask(region, _STOP_RECEIVING, timeout_s=_DETACH_S)
 
     def position(self, region: str) -> str:
         """Up to where a detached standby has received the WAL, on disk."""
@@ -136,9 +145,14 @@ class RegionNodes:
             received, replayed = self._received_and_replayed(region)
         return max((place for place in (received, replayed) if place), key=wal_bytes)
 
-    def streaming(self, leader: str, regions: Collection[str]) -> list[str]:
-        """Which of these regions stream from the leader."""
-        names = self.ask(leader, "select application_name from pg_stat_replication where state = 'streaming'")
+    def end_of_wal(self, leader: str) -> str:
+        """Up to where the leader has written to disk."""
+        return self.ask(leader, "select pg_current_wal_flush_lsn()")
+
+    def streaming(self, leader: str, regions: Collection[str], *, since: str = "0/0") -> list[str]:
+        """Which of these regions stream from the leader, and have all before ``since`` on disk."""
+        caught_up = f"state = 'streaming' and flush_lsn >= {literal(since)}"
+        names = self.ask(leader, f"select application_name from pg_stat_replication where {caught_up}")
         return [region for region in regions if region in names.splitlines()]
 
     # --- how it is put together ---
@@ -152,11 +166,13 @@ class RegionNodes:
             name=region,
             upstream=None if follows is None else self._upstream(region, follows),
             passfile=self._installation.folder.passfile,
-            durable=self._installation.durable,
+            durable=self._durable,
             extra={
                 "synchronous_standby_names": quorum_of(self._others(region)),
                 "shared_buffers": "64MB",
                 "full_page_writes": "on",  # or pg_rewind refuses
+                "wal_keep_size": "256MB",  # pg_rewind reads back to the checkpoint before the promotion, on the node that led
+                "wal_retrieve_retry_interval": "50ms",  # so long a standby looks away when its leader's timeline ends
             },
         )
 
