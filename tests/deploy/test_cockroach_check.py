@@ -270,6 +270,29 @@ def test_every_question_has_its_page():
     assert all(check.page.startswith("https://www.cockroachlabs.com/docs/v26.2/") for check in CHECKS)
 
 
+# --- what needs no CockroachDB, on a real database ---
+
+
+class OnPostgresql(cockroach_check.RealCluster):
+    """The same driver, without the refusal."""
+
+    def __init__(self, url):
+        self._conninfo = cockroach_check.conninfo(url)
+        self.region, self.regions = Region("eu"), ("eu",)
+
+
+def test_the_race_is_really_run_and_postgresql_passes_it(pg_url):
+    found = cockroach_check.racing_appends(OnPostgresql(pg_url))
+    assert found.outcome == "ok", found.seen
+    assert "2 x won" in found.seen
+
+
+def test_the_statements_of_the_plans_are_ones_that_a_database_explains(pg_url):
+    cluster = OnPostgresql(pg_url)
+    assert cockroach_check.append_stays_home(cluster).seen.startswith("a plan without tables")
+    assert cockroach_check.region_literals(cluster).seen.startswith("run: a plan without tables")
+
+
 # --- the program ---
 
 
