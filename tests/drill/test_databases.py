@@ -16,6 +16,7 @@ from drill.loopback import REGIONS, Loopback
 from embedded.servers import servers_below
 from isoline_drill.databases import RegionDatabases
 from isoline_drill.promotion import PromotionRefused
+from isoline_drill.wan import Wan, enter, namespaces_work, open_wan
 from isoline_server.embedded import EmbeddedPostgresError
 from support.waiting import wait_until
 
@@ -353,6 +354,65 @@ def test_the_leader_does_not_rejoin_itself_and_nobody_joins_a_dead_one(databases
     databases.kill(leader)
     with pytest.raises(EmbeddedPostgresError, match="restart it, or promote another"):
         databases.rejoin(standby)
+
+
+# --- over a network that can be cut ---
+
+INSERT = """
+import psycopg, sys
+with psycopg.connect(sys.argv[1], autocommit=True) as connection:
+    print(connection.execute("insert into kept values (1)").statusmessage)
+"""
+
+
+@pytest.fixture(params=["namespaces", "proxies"])
+def wan(request: pytest.FixtureRequest) -> Iterator[Wan]:
+    missing = namespaces_work() if request.param == "namespaces" else None
+    if missing is not None:
+        pytest.skip(f"no WAN of namespaces here: {missing}")
+    with open_wan(REGIONS, request.param) as made:
+        made.delay("eu", "us", 20)
+        made.delay("eu", "ap", 40)
+        made.delay("us", "ap", 60)
+        yield made
+
+
+def test_a_leader_that_is_cut_off_acknowledges_nothing_and_comes_back_without_it(wan: Wan) -> None:
+    with RegionDatabases(wan, durable=False) as databases, ThreadPoolExecutor(1) as pool:
+        databases.execute("eu", "create table kept (n int)")
+        for viewer in REGIONS:  # from everywhere, through the WAN
+            program = [sys.executable, "-c", INSERT, databases.url(viewer, "eu", "postgresql")]
+            assert subprocess.check_output(enter.command(wan.namespace(viewer), program)) == b"INSERT 0 1\n"
+        wan.isolate("eu")
+        waiting = pool.submit(add, databases, 666, region="eu")
+        wait_until(lambda: waits_for_standbys(databases, "eu"))
+        done = databases.promote(wait_s=WAIT_S)
+        assert done.follower_streaming is not None
+        add(databases, 2)
+        wan.heal()
+        assert (waiting.done(), rows(databases, "eu")) == (False, {1})
+        databases.execute("eu", "select pg_cancel_backend(pid) from pg_stat_activity where wait_event = 'SyncRep'")
+        wait_until(
+            lambda: rows(databases, "eu") == {1, 666}
+        )  # given up waiting, and now for all to see: hence the fence
+        databases.fence("eu")
+        assert databases.rejoin("eu").way == "rewound"
+        for region in standbys(databases):
+            databases.wait_caught_up(region)
+            assert rows(databases, region) == {1, 2}
+
+
+def test_every_node_runs_in_the_network_of_its_region() -> None:
+    if (missing := namespaces_work()) is not None:
+        pytest.skip(f"no WAN of namespaces here: {missing}")
+    with open_wan(REGIONS, "namespaces") as wan, RegionDatabases(wan, durable=False) as databases:
+        for region in REGIONS:
+            namespace = wan.namespace(region)
+            assert namespace is not None
+            pid = databases._nodes[region].process.pid
+            assert Path(f"/proc/{pid}/ns/net").stat().st_ino == Path(namespace).stat().st_ino
+            assert databases.execute(region, "show listen_addresses") == wan.host(region)
+            assert databases.execute(region, "select inet_client_addr()") == wan.host(region)
 
 
 # --- whoever owns them dies ---
