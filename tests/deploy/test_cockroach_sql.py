@@ -7,7 +7,6 @@ import importlib
 import inspect
 import pkgutil
 import re
-from pathlib import Path
 
 import grpc
 import pglast
@@ -22,16 +21,11 @@ from isoline_server.store import cockroach, database
 from isoline_server.store.tables import metadata
 from support.executing import floor
 from support.servers import settings_for, start_region
+from support.sqlfiles import FOLDER, statements
 from support.waiting import eventually
 
-FOLDER = Path(__file__).parents[2] / "deploy" / "cockroach"
 SERVERS = "isoline_server"
 FOR_MIGRATIONS = {"isoline_schema_version", "isoline_migration_lease"}
-
-
-def statements(name):
-    text = (FOLDER / name).read_text(encoding="utf-8")
-    return [part.strip() for part in re.sub(r"--.*", "", text).split(";") if part.strip()]
 
 
 def table_rights(keep=SERVERS):
