@@ -5,7 +5,9 @@ import json
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -17,13 +19,18 @@ from isoline_client import Client, Position
 from isoline_drill.checker import check
 from isoline_drill.checker_findings import FinalLogs
 from isoline_drill.history import Append, Fork, Operation, Read, State, TailPage, read_history
+from isoline_drill.load.carrying import Caller
 from isoline_drill.load.final import read_logs, runs_of
 from isoline_drill.load.plan import Ground, KnownRun, Repeat, See, Split, Sum, Write, next_deed
 from isoline_drill.load.recorder import Recorder
 from isoline_drill.load.settings import parse
 from isoline_drill.load.shared import shared_runs
+from isoline_server.bootstrap import RegionServer
+from isoline_server.embedded import EmbeddedCluster
+from support.databases import TEMPLATE
+from support.proxy import Proxy
 from support.servers import ServerProcess
-from support.waiting import wait_until
+from support.waiting import eventually, wait_until
 
 pytestmark = [pytest.mark.e2e, pytest.mark.postgres]
 
@@ -178,6 +185,37 @@ async def test_a_client_that_is_killed_leaves_no_event_that_nobody_appended(
     assert verdict.ok, list(map(str, verdict.findings))
 
 
+@pytest.mark.topology
+async def test_regions_that_read_their_standbys_while_the_primary_is_away(topology: EmbeddedCluster, load: Any) -> None:
+    name = "load"
+    topology.create_database(name, template=TEMPLATE)
+    url = topology.primary.url(database=name)
+    local = {"eu": url, **{code: topology.standby(code).url(database=name) for code in ("us", "ap")}}
+    for code in ("us", "ap"):
+        topology.wait_caught_up(code)
+    servers = [ServerProcess(url, local, code).start() for code in ("us", "ap")]
+    try:
+        loads = [load("us", servers, "--deadline-ms=2000"), load("ap", servers[::-1], "--deadline-ms=2000")]
+        for process in loads:
+            process.goes_on()
+        topology.kill("primary")
+        for process in loads:
+            process.goes_on("stale", more=3)
+        topology.restart("primary")
+        for process in loads:
+            process.goes_on()
+        assert [process.stop() for process in loads] == [0, 0]
+        operations = [operation for process in loads for operation in process.operations]
+        for code in ("us", "ap"):
+            topology.wait_caught_up(code)
+        verdict = check(operations, await final_logs(servers, operations))
+    finally:
+        for server in servers:
+            server.close()
+    assert verdict.ok, list(map(str, verdict.findings))
+    assert any(isinstance(each, Read) and each.source == "stale" for each in operations)
+
+
 async def test_it_ends_when_its_stop_file_appears(servers: list[ServerProcess], load: Any, tmp_path: Path) -> None:
     process = load("eu", servers, f"--stop-file={tmp_path / 'stop'}")
     process.goes_on(more=1)
@@ -194,6 +232,104 @@ async def test_it_fails_when_its_history_is_there_already(
     process = load("eu", servers)
     assert process.process.wait(timeout=20) == 1
     assert process.said[-1]["why"].startswith("FileExistsError")
+
+
+# -- one client, and a server in this process ----------------------------------------------------------------------------------------------
+
+
+@dataclass
+class Alone:
+    """A caller, and what it recorded."""
+
+    caller: Caller
+    known: KnownRun
+    history: Path
+    ground: Ground
+
+    @property
+    def last(self) -> Any:
+        """The newest operation."""
+        return read_history(self.history.read_text().splitlines(keepends=True))[1][-1]
+
+
+@asynccontextmanager
+async def alone(address: str, tmp_path: Path, deadline_s: float = 5.0) -> AsyncIterator[Alone]:
+    path = tmp_path / "history"
+    with Recorder(path, client="c", region="eu") as recorder:
+        async with Client(address, timeout_s=deadline_s) as client:
+            ground = Ground()
+            caller = Caller(client, recorder, ground, deadline_s=deadline_s)
+            yield Alone(caller, await caller.create(), path, ground)
+
+
+async def test_a_change_whose_answer_is_lost_is_asked_for_again_and_is_one_operation(
+    server: RegionServer, tmp_path: Path
+) -> None:
+    async with Proxy(server.address) as proxy, alone(proxy.address, tmp_path, deadline_s=0.5) as client:
+        proxy.deaf = True
+        writing = asyncio.create_task(client.caller.carry_out(Write(client.known, 3, None)))
+        async with Client(server.address) as watcher:
+            run = watcher.run(client.known.run_id)
+
+            async def landed() -> bool:
+                return (await run.info()).head.seq == 2
+
+            await eventually(landed, what="the append whose answer is lost")
+            proxy.deaf = False
+            proxy.cut()
+            await writing
+            logs = await read_logs(watcher, [run.run_id])
+    told = client.last
+    assert (told.outcome, told.first_seq, told.last_seq, told.repeated) == ("ok", 0, 2, True)
+    assert tuple(entry.marker for entry in logs[run.run_id]) == told.markers
+
+
+async def test_what_is_given_up_is_unknown(server: RegionServer, tmp_path: Path) -> None:
+    async with Proxy(server.address) as proxy, alone(proxy.address, tmp_path) as client:
+        proxy.deaf = True
+        writing = asyncio.create_task(client.caller.carry_out(Write(client.known, 1, None)))
+        await asyncio.sleep(0)
+        writing.cancel()
+        await asyncio.wait([writing])
+    assert (client.last.outcome, client.last.error_name) == ("unknown", "CancelledError")
+
+
+async def test_what_is_refused_failed(server: RegionServer, tmp_path: Path) -> None:
+    async with alone(server.address, tmp_path) as client:
+        await client.caller.carry_out(Write(client.known, 1, 7))
+    assert (client.last.outcome, client.last.error_name) == ("failed", "SeqConflict")
+
+
+async def test_answers_that_deny_something_say_what(server: RegionServer, tmp_path: Path) -> None:
+    nowhere = KnownRun("local/eu-aaaaaaaaaaaaaaaaaaaaaaaaaa")
+    async with alone(server.address, tmp_path) as client:
+        await client.caller.carry_out(Write(client.known, 2, None))
+        await client.caller.carry_out(See(client.known, "local", 0, 9, None))
+        assert (client.last.outcome, client.last.absent, client.last.absent_from) == ("ok", "seq", 2)
+        await client.caller.carry_out(Sum(nowhere, "state", "latest", None))
+        assert (client.last.outcome, client.last.absent, client.last.absent_from) == ("ok", "run", 0)
+
+
+async def test_a_repeat_on_purpose_gets_the_first_answer(server: RegionServer, tmp_path: Path) -> None:
+    async with alone(server.address, tmp_path) as client:
+        await client.caller.carry_out(Write(client.known, 2, 0))
+        first = client.last
+        await client.caller.carry_out(Repeat(client.ground.repeatable[-1]))
+    again = client.last
+    assert again.op != first.op
+    assert (again.first_seq, again.last_seq, again.digest, again.repeated) == (0, 1, first.digest, True)
+
+
+async def test_a_fork_is_recorded_with_what_it_pins(server: RegionServer, tmp_path: Path) -> None:
+    async with alone(server.address, tmp_path) as client:
+        await client.caller.carry_out(Write(client.known, 1, None))
+        digest = client.last.digest
+        await client.caller.carry_out(Write(client.known, 1, None))
+        await client.caller.carry_out(Split(client.known, 1))
+        fork = client.last
+        assert (fork.source, fork.from_seq, fork.prefix_digest) == (client.known.run_id, 1, digest)
+        await client.caller.carry_out(Sum(client.ground.forks[-1], "prefix", "latest", None))
+        assert (client.last.seq, client.last.digest) == (0, digest)
 
 
 # -- the parts -----------------------------------------------------------------------------------------------------------------------------

@@ -12,6 +12,7 @@ from typing import Any, Final, TypeVar
 
 from isoline_client import Client, IsolineError, Page, Position, Run, errors
 from isoline_client.ids import new_request_id
+from isoline_client.limits import PAUSE_FIRST_S
 from isoline_client.retry import Attempts
 from isoline_drill import history
 from isoline_drill.history import Entry, Source
@@ -108,7 +109,10 @@ class Caller:
         self._ground.forks.append(_fork_of(run, deed.from_seq, digest))
 
     async def _changed(self, begun: history.Operation, call: Callable[[], Awaitable[T]]) -> T:
-        """Send until the answer is definite. Records any end but a good one, and raises it."""
+        """Send until the answer is definite. Records any end but a good one, and raises it.
+
+        Within each call the client waits longer from try to try; a new call begins soon, so that one that waits for a leader finds it soon.
+        """
         attempts = Attempts(math.inf, getattr(begun, "request_id"))  # noqa: B009
         try:
             while True:
@@ -116,7 +120,7 @@ class Caller:
                     return await call()
                 except IsolineError as error:
                     attempts.failed(error)
-                    await asyncio.sleep(attempts.pause_s(error))
+                    await asyncio.sleep(PAUSE_FIRST_S)
         except (IsolineError, asyncio.CancelledError) as error:
             surely_not = isinstance(error, IsolineError) and not isinstance(error, _IN_DOUBT)
             self._recorder.end(begun, "failed" if surely_not else "unknown", error)

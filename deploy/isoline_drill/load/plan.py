@@ -9,7 +9,7 @@ from typing import Final, Literal, TypeAlias
 from isoline_client import Position
 from isoline_drill.history import Append, Freshness
 
-WEIGHTS: Final = {"append": 54, "repeat": 4, "read": 22, "prefix": 10, "state": 7, "fork": 3}
+WEIGHTS: Final = {"append": 56, "repeat": 4, "read": 22, "prefix": 10, "state": 7, "fork": 1}
 """Of a hundred operations."""
 MANY_MAX: Final = 10
 """Events of one append."""
