@@ -18,7 +18,7 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from isoline_client.errors import EffectIdentityReused, IsolineError
+from isoline_client.errors import EffectIdentityReused, IsolineError, LeaseLost
 from isoline_client.execution import ClaimedEffect, Effect, EffectState, ExecutionClient
 from isoline_client.executor.leases import Held
 from isoline_client.executor.settings import SEND_PAUSE_S, SENDS_MAX
@@ -28,6 +28,8 @@ from isoline_client.workflow.host import EffectOutcome, EffectRequest, EffectTic
 from isoline_client.workflow.results import Draw, DrawAt
 
 Send = Callable[[EffectTicket], Awaitable[EffectOutcome]]
+
+NOT_SENT: Final = "isoline.effect_not_sent"
 
 _log: Final = logging.getLogger(__name__)
 
@@ -105,12 +107,15 @@ class Effects:
     async def _send(self, effect: Effect, send: Send) -> EffectOutcome:
         await self._advance(effect, "outbound")
         if not self.held.is_good:
-            raise self._doubt(effect)  # whoever holds the run now finds it outbound, and in doubt
+            # Nothing has left. Said while nobody has taken the run over, it is sent again; else it is in doubt, for it is found outbound.
+            failure = {"code": NOT_SENT, "message": "the lease ended before it left"}
+            await self._advance(effect, "failed", failure)
+            raise LeaseLost(message=failure["message"], run_id=self.held.run_id, lease_epoch=self.held.epoch)
         _log.info("effect leaves", extra=self._facts(effect))
         try:
             outcome = await send(EffectTicket(effect_id=effect.effect_id, attempt=effect.attempt))
         except EffectNotSent as error:
-            outcome = EffectOutcome(state="failed", code="isoline.effect_not_sent", message=str(error))
+            outcome = EffectOutcome(state="failed", code=NOT_SENT, message=str(error))
         except EffectDenied as error:
             outcome = EffectOutcome(state="failed", code=error.code, message=str(error), retryable=False)
         except Exception as error:
