@@ -245,7 +245,6 @@ class RegionDatabases:
             self._stop(region)
             refusal = self._rewind(region) if self._led(region) else None
             copied = self._nodes.follow(region, self._leader)
-            self._nodes.drop_slots(region)
             self._apart.discard(region)
             way: Way = "copied" if copied else "followed" if refusal is None else "rewound"
             back = Rejoined(region=region, way=way, reason=refusal or copied or "")

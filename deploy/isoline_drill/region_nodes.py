@@ -102,10 +102,6 @@ class RegionNodes:
         make = [f"select pg_create_physical_replication_slot({slot}, true)" for slot in slots]
         self.ask(region, "; ".join([_DROP_SLOTS, *make]))
 
-    def drop_slots(self, region: str) -> None:
-        """Those that nobody uses. A node that leads no more would keep WAL for them in vain."""
-        self.ask(region, _DROP_SLOTS)
-
     # --- following ---
 
     def follow(self, region: str, leader: str) -> str | None:
