@@ -108,9 +108,9 @@ class Effects:
         await self._advance(effect, "outbound")
         if not self.held.is_good:
             # Nothing has left. Said while nobody has taken the run over, it is sent again; else it is in doubt, for it is found outbound.
-            failure = {"code": NOT_SENT, "message": "the lease ended before it left"}
-            await self._advance(effect, "failed", failure)
-            raise LeaseLost(message=failure["message"], run_id=self.held.run_id, lease_epoch=self.held.epoch)
+            why = "the lease ended before it left"
+            await self._advance(effect, "failed", {"code": NOT_SENT, "message": why})
+            raise LeaseLost(message=why, run_id=self.held.run_id, lease_epoch=self.held.epoch)
         _log.info("effect leaves", extra=self._facts(effect))
         try:
             outcome = await send(EffectTicket(effect_id=effect.effect_id, attempt=effect.attempt))
