@@ -10,12 +10,13 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Final, Self
 
+from isoline_server.store.leadership import PROOF_HOLDS_S
+
 QUORUM: Final = 1
 """Standbys that a commit waits for: the ``1`` of ``ANY 1``."""
-LEADERSHIP_PROOF_S: Final = 1.0
-"""How long an Isoline server takes an acknowledged commit for a proof that its leader still leads, and answers from it."""
-PROMOTION_WAIT_S: Final = LEADERSHIP_PROOF_S + 0.25
-"""From the last standby's detachment until a promotion. The margin covers what the clocks of two machines drift apart in a second, and more."""
+PROMOTION_WAIT_S: Final = PROOF_HOLDS_S + 0.25
+"""From the last standby's detachment until a promotion: as long as servers answer from what the old leader proved last, and a margin for
+clocks of different machines, which drift apart by far less in a second."""
 
 
 class PromotionRefused(RuntimeError):
