@@ -42,9 +42,9 @@ with Server((sys.argv[1], 0), Echo) as server:
     server.serve_forever()
 """
 
-# Owns a WAN and an echo server in r1, says what there is, and waits to be killed.
+# Owns a WAN and an echo server in r1, says what there is, and waits to be killed. It has a child that holds all its files, until input ends.
 OWNER = """
-import subprocess, sys, time
+import os, subprocess, sys
 from isoline_drill.wan import open_wan
 from isoline_drill.wan.enter import command
 with open_wan(("r1", "r2"), sys.argv[1]) as wan:
@@ -52,6 +52,9 @@ with open_wan(("r1", "r2"), sys.argv[1]) as wan:
         command(wan.namespace("r1"), [sys.executable, "-I", "-S", "-c", sys.argv[2], wan.host("r1")]), stdout=subprocess.PIPE, text=True
     )
     port = int(echo.stdout.readline())
+    if os.fork() == 0:
+        sys.stdin.read()
+        os._exit(0)
     print(wan.namespace("r1") or "-", echo.pid, wan.address("r2", "r1", port)[1], flush=True)
     sys.stdin.read()
 """
@@ -126,7 +129,10 @@ class Net:
         near = self.dial(viewer, owner, listening.getsockname()[1])
         far = self._open_files.enter_context(listening.accept()[0])
         far.settimeout(DEADLINE_S)
-        for end in (near, far):  # else a byte waits for the acknowledgement of the one before, which a cut may have caught
+        for end in (
+            near,
+            far,
+        ):  # else a byte waits for the acknowledgement of the one before, which a cut may have caught
             end.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         assert passes(near, far)
         assert passes(far, near)
@@ -665,40 +671,39 @@ def test_the_network_lives_as_long_as_its_process_not_its_thread(kind: Kind) -> 
         wan.__exit__(None, None, None)
 
 
-def start_owner(kind: Kind) -> tuple[subprocess.Popen[str], str, int, int]:
+@contextlib.contextmanager
+def an_owner(kind: Kind) -> Iterator[tuple[subprocess.Popen[str], str, int, int]]:
     """A process that owns a WAN: the process, its namespace of r1 or a dash, an echo server that it started, and the port of a proxy."""
-    owner = subprocess.Popen(
-        [sys.executable, "-c", OWNER, kind, ECHO], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    )
-    namespace, echo, proxy = first_line(owner).split()
-    return owner, namespace, int(echo), int(proxy)
+    argv = [sys.executable, "-c", OWNER, kind, ECHO]
+    with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as owner:
+        try:
+            namespace, echo, proxy = first_line(owner).split()
+            yield owner, namespace, int(echo), int(proxy)
+        finally:
+            owner.kill()
 
 
 def test_nothing_is_left_when_its_process_is_killed(kind: Kind) -> None:
-    owner, namespace, echo, proxy = start_owner(kind)
-    with owner:
+    with an_owner(kind) as (owner, namespace, echo, proxy):
         assert is_running(echo)
         owner.kill()
-    wait_until(lambda: not is_running(echo), what="the end of the program in the region")
-    if kind == "namespaces":
-        lab = lab_of(namespace)
-        wait_until(lambda: not list(Path("/run/netns").glob(f"{lab}*")), what="the end of the namespaces")
-        wait_until(lambda: not routers_of(lab), what="the end of the router")
-    else:
-        assert not is_open(proxy)
+        wait_until(lambda: not is_running(echo), what="the end of the program in the region")
+        if kind == "namespaces":
+            lab = lab_of(namespace)
+            wait_until(lambda: not list(Path("/run/netns").glob(f"{lab}*")), what="the end of the namespaces")
+            wait_until(lambda: not routers_of(lab), what="the end of the router")
+    wait_until(lambda: not is_open(proxy), what="the end of the proxy")
 
 
 def test_what_a_killed_router_left_is_swept_by_the_next_and_nothing_else(packets: Wan) -> None:
-    owner, namespace, echo, _ = start_owner("namespaces")
-    lab = lab_of(namespace)
-    with owner:
+    with an_owner("namespaces") as (owner, namespace, echo, _):
+        lab = lab_of(namespace)
         for router in routers_of(lab):
             os.kill(router, signal.SIGKILL)
-        assert Path(namespace).exists()
         with open_wan(("r1",), "namespaces"):  # its owner lives
             assert Path(namespace).exists()
         owner.kill()
-    wait_until(lambda: not is_running(echo), what="the end of the program in the region")
+        wait_until(lambda: not is_running(echo), what="the end of the program in the region")
     assert Path(namespace).exists()
     with open_wan(("r1",), "namespaces"):
         assert not list(Path("/run/netns").glob(f"{lab}*"))

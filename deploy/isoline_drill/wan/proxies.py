@@ -172,6 +172,10 @@ class _Proxy:
         try:
             target.setblocking(False)
             await asyncio.get_running_loop().sock_connect(target, self._target)
+            if (
+                target.getsockname() == self._target
+            ):  # TCP connects a socket to itself when its own port is the one asked for
+                raise ConnectionRefusedError
         except BaseException:
             target.close()
             raise
@@ -185,9 +189,7 @@ class _Proxy:
         to_target, to_client = UnderWay(), UnderWay()
 
         async def answer() -> None:
-            await self._out.cross(
-                time.monotonic()
-            )  # also a server that speaks first waits for the end of the handshake
+            await self._out.cross(time.monotonic())  # a server that speaks first waits for the third leg, too
             await _read(target, to_client)
 
         async with asyncio.TaskGroup() as group:
