@@ -22,7 +22,7 @@ from isoline_drill.history import Append, Fork, Operation, Read, State, TailPage
 from isoline_drill.load.carrying import Caller
 from isoline_drill.load.final import read_logs, runs_of
 from isoline_drill.load.plan import Ground, KnownRun, Repeat, See, Split, Sum, Write, next_deed
-from isoline_drill.load.recorder import Recorder
+from isoline_drill.load.recorder import Recorder, now_us
 from isoline_drill.load.settings import parse
 from isoline_drill.load.shared import shared_runs
 from isoline_server.bootstrap import RegionServer
@@ -212,6 +212,7 @@ async def test_regions_that_read_their_standbys_while_the_primary_is_away(topolo
     finally:
         for server in servers:
             server.close()
+        topology.drop_database(name)
     assert verdict.ok, list(map(str, verdict.findings))
     assert any(isinstance(each, Read) and each.source == "stale" for each in operations)
 
@@ -271,10 +272,12 @@ async def test_a_change_whose_answer_is_lost_is_asked_for_again_and_is_one_opera
         async with Client(server.address) as watcher:
             run = watcher.run(client.known.run_id)
 
-            async def landed() -> bool:
-                return (await run.info()).head.seq == 2
+            one_call_is_over_us = now_us() + 600_000
 
-            await eventually(landed, what="the append whose answer is lost")
+            async def landed() -> bool:
+                return (await run.info()).head.seq >= 2 and now_us() > one_call_is_over_us
+
+            await eventually(landed, what="the append whose answer is lost, and a second call for it")
             proxy.deaf = False
             proxy.cut()
             await writing
