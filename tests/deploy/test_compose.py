@@ -263,9 +263,9 @@ def test_haproxy_takes_its_configuration(authority):
 
 @pytest.mark.e2e
 async def test_haproxy_sends_calls_to_a_server_and_none_to_one_that_drains(server, authority):
-    port = free_port()
+    port, health = free_port(), free_port()
     text = BALANCER.replace("bind :26257", f"bind 127.0.0.1:{free_port()}").replace(
-        "bind :8404", f"bind 127.0.0.1:{free_port()}"
+        "bind :8404", f"bind 127.0.0.1:{health}"
     )
     text = text.replace("bind :7100", f"bind 127.0.0.1:{port}").replace("inter 2s", "inter 100ms")
     text = text.replace('"server-${HERE}.${HERE}:7100"', server.address)
@@ -280,7 +280,8 @@ async def test_haproxy_sends_calls_to_a_server_and_none_to_one_that_drains(serve
         stderr=subprocess.DEVNULL,
     )
     try:
-        await eventually(lambda: serves(port), what="a server behind the load balancer")
+        await eventually(lambda: has_passed(health), what="a check that was passed")
+        assert await serves(port)
         async with Client(f"127.0.0.1:{port}") as client:
             assert await client.create_run("checkout")
         await server._grpc._say(health_pb2.HealthCheckResponse.NOT_SERVING)
@@ -292,6 +293,20 @@ async def test_haproxy_sends_calls_to_a_server_and_none_to_one_that_drains(serve
     finally:
         balancer.terminate()
         await balancer.wait()
+
+
+async def has_passed(port):
+    """Whether the last check of the region's server ended well: before the first one HAProxy takes every server for one that is up."""
+    try:
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    except OSError:
+        return False
+    writer.write(b"GET /stats;csv HTTP/1.0\r\n\r\n")
+    rows = [line.split(",") for line in (await reader.read()).decode().splitlines()]
+    writer.close()
+    names = next(row for row in rows if row[0].endswith("pxname"))
+    here = next(row for row in rows if row[:2] == ["isoline", "here"])
+    return here[names.index("check_status")] == "L7OK"
 
 
 async def serves(port):
