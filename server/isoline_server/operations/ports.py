@@ -138,6 +138,11 @@ class ReplicaStatus:
 class NearReceipts(Protocol):
     """A replica of this region that commits wait for: what it shows is durable, and it may show it before the far leader's answer is here."""
 
+    @property
+    def follows(self) -> bool:
+        """False while it is the leader itself, and has nothing to say that the leader does not."""
+        ...
+
     async def load_receipts(self, region: Region, keys: Sequence[bytes]) -> Mapping[bytes, Receipt]:
         """The receipts among ``keys`` that the replica shows. Raises ``StoreRetryable``."""
         ...

@@ -109,6 +109,8 @@ class Database:
         self._busy: set[_Held] = set()
         self._closed = False
         self.is_cockroach = False
+        self.leads = False
+        """Whether the node that was connected to last leads. Known of readers that need a proof."""
 
     async def asks_cockroach(self) -> bool:
         """Connect and find out what answers. Raises ``StoreRetryable``."""
@@ -207,6 +209,9 @@ class Database:
 
     async def _fetch_once(self, sql: str, params: Mapping[str, Any] | Sequence[Any] | None) -> list[tuple[Any, ...]]:
         held = await self._take()
+        if held.leads_since_s is not None:
+            assert self._proof is not None
+            self._proof.begin(held.leads_since_s)
         self._busy.add(held)
         try:
             rows = await self._run(held, sql, params)
@@ -287,6 +292,7 @@ class Database:
         if held.place.timeline and (follows or timeline != held.place.timeline):
             self._places.doubt(held.place)
             raise StoreRetryable("this node does not lead any more", ambiguous=False)
+        self.leads = not follows
         if self._reads_with_proof and not follows:
             assert self._proof is not None
             self._proof.check_timeline(timeline)

@@ -246,25 +246,36 @@ class QuorumProof:
         self._asking = None
         self._reign += 1
 
+    def begin(self, since_s: float) -> None:
+        """Ask already for what ``need`` will wait for: so the commit is on its way beside the read that needs it, not behind it."""
+        if not self._holds(since_s) and (self._asking is None or self._asking.done()):
+            self._asking = asyncio.create_task(self._commit(self._reign), name="proof of leadership")
+            self._asking.add_done_callback(_heard)
+
     async def need(self, since_s: float) -> None:
         """Return once there is a proof that still holds and was begun after ``since_s``. Raises ``StoreRetryable``."""
-        if self._newest_s >= since_s and time.monotonic() - self._newest_s < self._holds_s:
+        if self._holds(since_s):
             return
         try:
             async with asyncio.timeout(PROOF_WAIT_S):
-                await self._ask(since_s)
+                while not self._holds(since_s):
+                    self.begin(since_s)
+                    assert self._asking is not None
+                    await asyncio.shield(self._asking)
         except TimeoutError:
             raise StoreRetryable("the leader does not prove that it leads", ambiguous=False) from None
 
-    async def _ask(self, since_s: float) -> None:
-        """Join the commit under way if it was begun late enough, else begin one."""
-        while self._newest_s < since_s or time.monotonic() - self._newest_s >= self._holds_s:
-            if self._asking is None or self._asking.done():
-                self._asking = asyncio.create_task(self._commit(self._reign), name="proof of leadership")
-            await asyncio.shield(self._asking)
+    def _holds(self, since_s: float) -> bool:
+        return self._newest_s >= since_s and time.monotonic() - self._newest_s < self._holds_s
 
     async def _commit(self, reign: int) -> None:
         begun_s = time.monotonic()
         await self._barrier()
         if reign == self._reign:
             self.acknowledged(begun_s)
+
+
+def _heard(asking: "asyncio.Task[None]") -> None:
+    """A failure that nobody waits for is no news: whoever needs the proof next asks again."""
+    if not asking.cancelled():
+        asking.exception()

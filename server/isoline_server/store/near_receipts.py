@@ -15,5 +15,9 @@ class SqlNearReceipts:
     def __init__(self, database: Database) -> None:
         self._database = database
 
+    @property
+    def follows(self) -> bool:
+        return not self._database.leads
+
     async def load_receipts(self, region: Region, keys: Sequence[bytes]) -> Mapping[bytes, Receipt]:
         return await load_receipts(self._database, region, keys)

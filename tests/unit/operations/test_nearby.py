@@ -20,6 +20,7 @@ class Replica:
     def __init__(self, log):
         self.log = log
         self.follows = True
+        self.shows = True
         self.error = None
         self.shown = lambda receipt: receipt
         self.shows_at_most = None
@@ -29,7 +30,7 @@ class Replica:
         self.asked += 1
         if self.error is not None:
             raise self.error
-        found = await self.log.load_receipts(region, keys) if self.follows else {}
+        found = await self.log.load_receipts(region, keys) if self.shows else {}
         return {key: self.shown(receipt) for key, receipt in list(found.items())[: self.shows_at_most]}
 
 
@@ -79,10 +80,10 @@ async def test_a_quick_leader_is_not_doubled(lane, replica):
     assert replica.asked == 0
 
 
-@pytest.mark.parametrize("silence", ["follows not", "fails"])
+@pytest.mark.parametrize("silence", ["shows not", "fails"])
 async def test_a_replica_that_shows_nothing_leaves_the_word_to_the_leader(log, lane, replica, silence):
     log.answering.clear()
-    replica.follows = silence != "follows not"
+    replica.shows = silence != "shows not"
     replica.error = LOST if silence == "fails" else None
     sent = asyncio.create_task(lane.append(command("one"), None))
     await eventually(lambda: asked(replica, 3))
@@ -127,14 +128,28 @@ async def test_an_error_of_the_leader_after_the_replicas_word_changes_nothing(lo
 
 
 async def test_an_error_of_the_leader_before_the_replicas_word_is_looked_into(log, lane, replica):
-    replica.follows = False
+    replica.shows = False
     log.faults.append(("after", LOST))
     assert (await asyncio.wait_for(lane.append(command("one"), None), 5)).last_seq == 0
     assert log.names() == ["one"]
 
 
 async def test_a_leader_that_never_answers_leaves_what_no_replica_shows_unknown(log, lane, replica):
-    replica.follows = False
+    replica.shows = False
     log.faults.extend([("before", LOST)] * 100)
     with pytest.raises(OutcomeUnknown):
         await lane.append(command("one"), asyncio.get_running_loop().time() + 0.2)
+
+
+async def test_a_replica_that_leads_is_not_asked(log, lane, replica):
+    replica.follows = False
+    log.answering.clear()
+    sent = asyncio.create_task(lane.append(command("one"), None))
+    await eventually(lambda: written(log))
+    log.answering.set()
+    assert (await sent).last_seq == 0
+    assert replica.asked == 0
+
+
+async def written(log):
+    return log.names() == ["one"]
