@@ -11,7 +11,7 @@ later line with the same ``(client, op)`` counts. So a client that is killed lea
 """
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import MISSING, dataclass, fields
 from types import MappingProxyType
 from typing import Any, Final, Literal, NamedTuple, TypeAlias, get_args, get_origin, get_type_hints
@@ -193,28 +193,55 @@ def _line(document: Mapping[str, Any]) -> str:
 # -- reading -------------------------------------------------------------------------------------------------------------------------------
 
 
-def read_history(lines: Iterable[str]) -> tuple[Header, list[Operation]]:
-    """Take a file's lines, in order of invocation. Raises ``HistoryError`` for a line that is not of the form.
+class HistoryReader:
+    """Takes a file as it grows: ``feed`` it what was added. Raises ``HistoryError`` for a line that is not of the form.
 
-    A last line without a line feed is left out: its client was killed while it wrote it, and what had been written before stands.
+    ``header`` is None until its line was fed.
     """
-    numbered = ((number, line) for number, line in enumerate(lines, start=1) if line.endswith("\n"))
-    number, first = next(numbered, (1, ""))
-    header = _header(number, _document(number, first))
-    found: dict[tuple[str, int], Operation] = {}
-    for operation in _operations(numbered):
-        found[operation.client, operation.op] = operation
-    return header, sorted(found.values(), key=lambda operation: operation.invoked_us)
+
+    def __init__(self) -> None:
+        self.header: Header | None = None
+        self._rest = ""
+        self._lines = 0
+        self._found: dict[tuple[str, int], Operation] = {}
+
+    def feed(self, text: str) -> list[Operation]:
+        """What the new lines say, in order. A line counts once its line feed is there: what a killed client did not finish never does."""
+        *lines, self._rest = (self._rest + text).split("\n")
+        new: list[Operation] = []
+        for line in lines:
+            self._lines += 1
+            document = _document(self._lines, line)
+            if self.header is None:
+                self.header = _header(self._lines, document)
+            else:
+                new.append(_operation(self._lines, document))
+        self._found.update(((each.client, each.op), each) for each in new)
+        return new
+
+    @property
+    def operations(self) -> list[Operation]:
+        """Every operation, as its newest line says, in order of invocation."""
+        return sorted(self._found.values(), key=lambda operation: operation.invoked_us)
 
 
-def _operations(numbered: Iterable[tuple[int, str]]) -> Iterator[Operation]:
-    for number, line in numbered:
-        document = _document(number, line)
-        name = document.pop("kind", None)
-        kind = KINDS.get(name) if isinstance(name, str) else None
-        if kind is None:
-            raise HistoryError(number, f"kind: {name!r} is none of {', '.join(KINDS)}")
-        yield _made(number, kind, document)
+def read_history(lines: Iterable[str]) -> tuple[Header, list[Operation]]:
+    """Take a whole file; as ``HistoryReader`` does. Raises ``HistoryError`` also when there is not even a header."""
+    reader = HistoryReader()
+    for line in lines:
+        reader.feed(line)
+    if reader.header is None:
+        raise HistoryError(1, "no header")
+    return reader.header, reader.operations
+
+
+def _operation(number: int, document: dict[str, Any]) -> Operation:
+    name = document.pop("kind", None)
+    kind = KINDS.get(name) if isinstance(name, str) else None
+    if kind is None:
+        raise HistoryError(number, f"kind: {name!r} is none of {', '.join(KINDS)}")
+    operation: Operation = _made(number, kind, document)
+    return operation
 
 
 def _document(number: int, line: str) -> dict[str, Any]:

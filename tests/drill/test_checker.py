@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from drill.simulated import DEEDS, REGIONS, AnyDeed, Make, See, Service, Split, Write, changed, write
 from isoline_drill.checker import Verdict, check
@@ -17,6 +18,7 @@ from isoline_drill.history import (
     Fork,
     Header,
     HistoryError,
+    HistoryReader,
     Operation,
     Prefix,
     Read,
@@ -392,6 +394,17 @@ def test_the_later_line_of_an_operation_counts() -> None:
     assert operations == [done]
 
 
+@SOME
+@given(DEEDS, st.integers(1, 200))
+def test_a_file_that_grows_is_read_as_it_does(deeds: list[AnyDeed], step: int) -> None:
+    service = lived(START, deeds)
+    text = "".join([header_line(HEADER), *map(operation_line, service.operations)])
+    reader = HistoryReader()
+    told = [each for place in range(0, len(text), step) for each in reader.feed(text[place : place + step])]
+    assert told == service.operations
+    assert (reader.header, reader.operations) == read_history(text.splitlines(keepends=True))
+
+
 def test_a_line_that_was_not_finished_is_left_out() -> None:
     done = lived(START).operations[-1]
     began = replace(done, outcome="unknown", completed_us=None)
@@ -431,5 +444,5 @@ def test_another_version_is_refused() -> None:
 
 
 def test_an_empty_file_is_refused() -> None:
-    with pytest.raises(HistoryError, match="line 1: not JSON"):
+    with pytest.raises(HistoryError, match="line 1: no header"):
         read_history([])
