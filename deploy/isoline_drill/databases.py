@@ -133,7 +133,8 @@ class RegionDatabases:
     def execute(self, region: str, sql: str, database: str | None = None, *, timeout_s: float = QUERY_S) -> str:
         """Run SQL on a node, from inside its region, and give its output: a row a line, columns separated by ``|``.
 
-        Several statements are one transaction. After a timeout the statement may still run, and its outcome is unknown.
+        Several statements are one transaction. After a timeout the statement may still run, and its outcome is unknown. A commit whose
+        wait for the standbys is cancelled passes for done here, as it does for ``psql``: not for measuring what was acknowledged.
         """
         return self._nodes.execute(region, sql, database, timeout_s=timeout_s)
 
@@ -200,7 +201,7 @@ class RegionDatabases:
         """Make a standby the leader, so that nothing acknowledged is lost and the old leader acknowledges nothing more, if it still runs.
 
         ``new=None`` takes the standby that has received most. First all standbys are detached from the old leader; then ``wait_s`` passes,
-        for as long servers answer from what the old leader proved last. Raises ``PromotionRefused`` when rows could be lost, with
+        for so long servers may answer from what the old leader proved last. Raises ``PromotionRefused`` when rows could be lost, with
         everything as before. ``force`` accepts that standbys are out of reach, and what that may cost. The old leader is not touched:
         ``fence`` it before ``rejoin``.
         """
@@ -264,7 +265,9 @@ class RegionDatabases:
     def _make_leader(self, chosen: str, *, stay: Collection[str]) -> Moment:
         done = self._nodes.ask(chosen, f"select pg_promote(true, {PROMOTE_S})", timeout_s=PROMOTE_S + QUERY_S)
         if done != "t":
-            raise EmbeddedPostgresError(f"{chosen}: was not promoted within {PROMOTE_S} s; promote it again")
+            raise EmbeddedPostgresError(
+                f"{chosen}: was not promoted within {PROMOTE_S} s, and may be later; fence it before anything else"
+            )
         promoted = Moment.now()
         self._apart |= set(self.regions) - set(stay)
         self._leader = chosen
