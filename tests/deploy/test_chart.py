@@ -212,10 +212,14 @@ def configuration(values):
     return filled(re.sub(r"\{\{- (if .*?|end) \}\}\n", "", text), values)
 
 
-def test_a_server_takes_its_configuration(tmp_path, monkeypatch):
-    values = with_values()
+@pytest.mark.parametrize("topology", ["cockroach", "postgres"])
+def test_a_server_takes_its_configuration(tmp_path, monkeypatch, topology):
+    values = with_values(topology=topology, database={**GIVEN["database"], "replicaCounts": True})
     given = environment("server.yaml", values)
     assert given.pop("ISOLINE_CONFIG") == "/etc/isoline/isoline.toml"
+    only_postgres = {name: given.pop(name) for name in ("ISOLINE_STANDBY_URLS", "ISOLINE_REGIONS__EU__REPLICA_COUNTS")}
+    if topology == "postgres":  # the condition in the template
+        given |= only_postgres | {"ISOLINE_STANDBY_URLS": json.dumps(["postgresql+psycopg://db-us/isoline"])}
     for name, value in given.items():
         monkeypatch.setenv(name, value)
     (tmp_path / "isoline.toml").write_text(configuration(values))
@@ -225,6 +229,8 @@ def test_a_server_takes_its_configuration(tmp_path, monkeypatch):
     assert settings.regions["eu"].local_url == "cockroachdb+psycopg://local-url@database/isoline"
     assert settings.regions["eu"].listen == "0.0.0.0:7100"
     assert settings.regions["us"].local_url is None
+    assert settings.regions["eu"].replica_counts is (topology == "postgres")
+    assert settings.standby_urls == (("postgresql+psycopg://db-us/isoline",) if topology == "postgres" else ())
     assert [(key.tenant, key.scopes) for key in settings.api_keys] == [("acme", ("runs:read",))]
     assert settings.otlp_endpoint == "http://collector:4317"
 

@@ -80,7 +80,7 @@ class Needs(Visitor):
 def needed():
     found = set()
     for name in pkgutil.iter_modules(isoline_server.store.__path__):
-        if not name.name.startswith("sql_"):
+        if name.ispkg:
             continue
         for attribute, value in vars(importlib.import_module(f"isoline_server.store.{name.name}")).items():
             if attribute.endswith("_sql") and callable(value):
