@@ -15,12 +15,12 @@ from typing import Any
 import psycopg
 import pytest
 
+from drill.final_logs import read_logs, runs_of
 from isoline_client import Client, Position
 from isoline_drill.checker import check
 from isoline_drill.checker_findings import FinalLogs
 from isoline_drill.history import Append, Fork, Operation, Read, State, TailPage, read_history
 from isoline_drill.load.carrying import Caller
-from isoline_drill.load.final import read_logs, runs_of
 from isoline_drill.load.plan import Ground, KnownRun, Repeat, See, Split, Sum, Write, next_deed
 from isoline_drill.load.recorder import Recorder, now_us
 from isoline_drill.load.settings import parse
