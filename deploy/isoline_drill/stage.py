@@ -99,6 +99,17 @@ class Stage:
         """What the clients of a region have done so far."""
         return self._traffic.operations(region)
 
+    def head_told(self, region: str) -> Staleness:
+        """What a region tells a client that knows nothing yet of the newest event of a run, when it asks for the latest."""
+        told = self._traffic.head_told(region)
+        stale = told["source"] == "stale"
+        return Staleness(
+            region=region,
+            stale_reads=int(stale),
+            oldest_ms=told["stalenessMs"],
+            untold=int(stale and told["stalenessMs"] is None),
+        )
+
     # --- the end ---
 
     def report(self, drill: str) -> Report:

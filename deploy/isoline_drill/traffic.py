@@ -75,6 +75,16 @@ class Traffic:
         """Everything that every region's clients recorded."""
         return [operation for region in self._world.regions for operation in self.operations(region)]
 
+    def head_told(self, region: str) -> Mapping[str, Any]:
+        """What a client in a region, which has seen nothing yet and asks no other, is told of the newest event of a run that all write."""
+        run = self._shared.read_text(encoding="utf-8").split()[0]
+        asking = self._client(f"ask-{region}", region, "run", "show", run, "--json", "--timeout", "15", others=False)
+        asking.launch()
+        if asking.wait(COLLECT_S) != 0:
+            raise DrillError(f"{region} tells nothing of {run}:\n{asking.log_tail()}")
+        told: dict[str, Any] = json.loads(asking.log.read_text(encoding="utf-8").splitlines()[-1])
+        return told
+
     # --- what it came to ---
 
     def final_logs(self) -> FinalLogs:
@@ -143,8 +153,8 @@ class Traffic:
     # --- how it is put together ---
 
     def _load(self, region: str, seed: int, rate: float) -> Program:
-        history, shared = str(self._history(region)), str(self._world.folder / "shared-runs.txt")
-        argv = ["--client", region, "--history", history, "--shared", shared, "--seed", str(seed), "--rate", str(rate)]
+        argv = ["--client", region, "--history", str(self._history(region)), "--shared", str(self._shared)]
+        argv += ["--seed", str(seed), "--rate", str(rate)]
         return self._process(f"load-{region}", region, "isoline_drill.load", argv)
 
     def _order(self, region: str, seed: int) -> Program:
@@ -155,9 +165,13 @@ class Traffic:
         reach = ["--region", region, *self._world.server_options(region), "--key-file", str(self._world.key_file)]
         return self._world.program(name, region, [sys.executable, "-m", module, *reach, *argv])
 
-    def _client(self, name: str, region: str, *command: str) -> Program:
-        reach = [*self._world.server_options(region), "--api-key-file", str(self._world.key_file)]
+    def _client(self, name: str, region: str, *command: str, others: bool = True) -> Program:
+        reach = [*self._world.server_options(region, others=others), "--api-key-file", str(self._world.key_file)]
         return self._world.program(name, region, [sys.executable, "-m", "isoline_client.cli", *command, *reach])
+
+    @property
+    def _shared(self) -> Path:
+        return self._world.folder / "shared-runs.txt"
 
     def _history(self, region: str) -> Path:
         return self._world.folder / f"history-{region}.jsonl"
