@@ -172,9 +172,8 @@ class _Proxy:
         try:
             target.setblocking(False)
             await asyncio.get_running_loop().sock_connect(target, self._target)
-            if (
-                target.getsockname() == self._target
-            ):  # TCP connects a socket to itself when its own port is the one asked for
+            # TCP connects a socket to itself when the free port that it is given is the one asked for.
+            if target.getsockname() == self._target:
                 raise ConnectionRefusedError
         except BaseException:
             target.close()
