@@ -82,6 +82,10 @@ class SimReader:
         self._staleness_ms = staleness_ms
         self.source = source
 
+    @property
+    def follows(self) -> bool:
+        return self.source is not Source.LEADER
+
     async def run(self, run_id: RunId) -> Run | None:
         return await self._link.call("run", lambda: self._tables().run(run_id))
 

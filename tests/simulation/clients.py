@@ -72,6 +72,7 @@ async def append(stage: Stage, who: str, request: Request, command: AppendComman
     finally:
         request.under_way -= 1
     request.answers.append((outcome, command.lease_epoch))
+    request.answered_ids.append(command.request_id)
     if request.answered is None:
         request.answered = stage.history.tick()
     return outcome
@@ -156,10 +157,11 @@ class Client:
 
     async def _reuse(self) -> None:
         """Another body under a request id that was acknowledged: never taken."""
-        known = [request for request in self._stage.history.requests[-12:] if request.answers]
+        known = [request for request in self._stage.history.requests[-12:] if request.answered_ids]
         if not known:
             return
-        command = self._rng.choice(known).command
+        request = self._rng.choice(known)
+        command = replace(request.command, request_id=request.answered_ids[0])
         other = replace(command, contents=(self._content("sim.noted"),), causation_ids=("",), engine="", engine_seq=0)
         try:
             await self._stage.some_server().call(

@@ -55,7 +55,7 @@ class Executor:
     async def work(self) -> None:
         """Claim and carry out until the world ends."""
         while self._stage.live_executors:
-            await asyncio.sleep(self._rng.random() * 0.6)
+            await asyncio.sleep(self._rng.random() * 1.6)
             for lease in await self._claim():
                 try:
                     await self._carry_on(lease)

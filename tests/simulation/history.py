@@ -31,6 +31,7 @@ class Request:
     invoked: int
     answered: int | None = None
     answers: list[tuple[Outcome, int]] = field(default_factory=list)
+    answered_ids: list[str] = field(default_factory=list)
     unknown: int = 0
     definite: int = 0
     under_way: int = 0

@@ -16,10 +16,16 @@ class Trace:
     def __init__(self, now_s: Callable[[], float]) -> None:
         self._now_s = now_s
         self._entries: list[tuple[float, str, str, Any]] = []
+        self._ended = False
 
     def add(self, who: str, what: str, detail: Any = "") -> None:
         """``detail`` must never change again."""
-        self._entries.append((self._now_s(), who, what, detail))
+        if not self._ended:
+            self._entries.append((self._now_s(), who, what, detail))
+
+    def end(self) -> None:
+        """What is cleared away behind the end of a world is no part of it, and in no order."""
+        self._ended = True
 
     def lines(self, last: int | None = None) -> list[str]:
         """All lines, or the ``last`` ones."""

@@ -69,4 +69,12 @@ def run(rng: random.Random, main: Coroutine[Any, Any, T]) -> T:
     try:
         return loop.run_until_complete(main)
     finally:
+        left = asyncio.all_tasks(loop)
+        for task in left:
+            task.cancel()
+        loop.run_until_complete(asyncio.gather(*left, return_exceptions=True) if left else _nothing())
         loop.close()
+
+
+async def _nothing() -> None:
+    """Nobody is left."""

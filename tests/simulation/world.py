@@ -97,7 +97,10 @@ async def _live(seed: int, rng: random.Random, plant: Plant | None) -> Course:
     servers = [Server(premises, region) for region in regions]
     stage = Stage(premises=premises, history=History(premises, monitor), servers=servers, runs=[], tokens=[])
     premises.trace.add("world", "weather", premises.weather)
-    await _course(stage)
+    try:
+        await _course(stage)
+    finally:
+        premises.trace.end()
     return Course(
         seed=seed,
         findings=tuple(premises.findings),
@@ -186,10 +189,10 @@ async def _ask_all_again(stage: Stage, client: Client) -> None:
             stage.premises.report("G8", what)
     for run_id in stage.runs:
         for server in stage.servers:
-            for freshness in (Freshness.LATEST, Freshness.LOCAL):
-                command = ReadCommand(run_id=run_id, from_seq=0, until_seq=None, freshness=freshness, known=None)
-                if not await client.look(server, command):
-                    stage.premises.report("G3", f"{run_id} is not served in {server.region} though all is well")
+            freshness = stage.premises.rng.choice((Freshness.LATEST, Freshness.LOCAL))
+            command = ReadCommand(run_id=run_id, from_seq=0, until_seq=None, freshness=freshness, known=None)
+            if not await client.look(server, command):
+                stage.premises.report("G3", f"{run_id} is not served in {server.region} though all is well")
 
 
 async def _answered(stage: Stage, request: Request) -> Exception | None:
