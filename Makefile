@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.setup-stamp
 
-.PHONY: help setup demo test check proto proto-check lock bench fix clean
+.PHONY: help setup demo test check proto proto-check lock drill cockroach-check bench fix clean
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
 
@@ -32,15 +32,24 @@ proto-check: $(STAMP) ## is the committed generated code what the .proto files g
 	@rm -rf build/proto && mkdir -p build/proto
 	@$(BIN)/python -m grpc_tools.protoc -I proto --python_out=build/proto --pyi_out=build/proto --grpc_python_out=build/proto $(wildcard proto/isoline/v1/*.proto)
 	@for f in $$(cd build/proto && find . -name '*_pb2*'); do cmp -s build/proto/$$f proto/$$f || { echo "stale: proto/$$f (run make proto)"; exit 1; }; done
+drill: $(STAMP) ## lose a region of three on this machine, and prove what came of it
+	$(BIN)/isoline drill $(or $(DRILL),region-loss) $(ARGS)
+cockroach-check: $(STAMP) ## ask a real CockroachDB what only it can answer, then run the suite on it: make cockroach-check URL=...
+	$(BIN)/python -m isoline_drill.cockroach_check '$(URL)' $(ARGS)
 bench: $(STAMP) ## measure against the floors; writes benchmarks/results.json and benchmarks/README.md
 	$(BIN)/python -m benchmarks $(ARGS)
 fix: $(STAMP) ## format and repair what can be repaired
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
-lock: ## resolve requirements.lock anew
+PINS := --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-annotate --no-header -q
+lock: ## resolve requirements.lock anew, and what the image takes of it
 	$(PYTHON) -m venv build/lock && build/lock/bin/pip install --quiet uv
 	{ echo "# Every package of a development setup, pinned with hashes. Written by 'make lock'; installed by 'make setup'."; \
-	  build/lock/bin/uv pip compile pyproject.toml --extra drill --group dev --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-annotate --no-header -q; } > build/requirements.lock
+	  build/lock/bin/uv pip compile pyproject.toml --extra drill --group dev $(PINS); } > build/requirements.lock
 	mv build/requirements.lock requirements.lock
+	{ echo "# What the image installs: isoline[server] alone, a part of requirements.lock. Written by 'make lock'."; \
+	  build/lock/bin/uv pip compile pyproject.toml --extra server -c requirements.lock $(PINS); } > deploy/requirements-server.lock
+	{ echo "# What builds the wheel in the image, a part of requirements.lock. Written by 'make lock'."; \
+	  echo hatchling | build/lock/bin/uv pip compile - -c requirements.lock $(PINS); } > deploy/requirements-build.lock
 clean: ## remove what the targets made
 	rm -rf $(VENV) build .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from isoline_client import Client, IsolineError
+from isoline_client.errors import RunNotFound
 from isoline_drill.load.carrying import entries
 from isoline_drill.orders import options_of
 
@@ -38,7 +39,8 @@ async def _collect(options: argparse.Namespace) -> dict[str, Any]:
             async with slots:
                 return run, await _read(client, run, options.freshness, until_s)
 
-        return dict(await asyncio.gather(*(one(run) for run in runs)))
+        found = await asyncio.gather(*(one(run) for run in runs))
+        return {run: each for run, each in found if each is not None}
 
 
 async def _read(client: Client, run: str, freshness: Freshness, until_s: float) -> Any:
@@ -48,6 +50,8 @@ async def _read(client: Client, run: str, freshness: Freshness, until_s: float) 
         try:
             async with aclosing(client.run(run).read_pages(freshness=freshness)) as reading:
                 pages = [page async for page in reading]
+        except RunNotFound:
+            return None  # said by the leader: it is lost, and the checker says so of a run that is not among the logs
         except IsolineError:
             if time.monotonic() > give_up_s:
                 raise

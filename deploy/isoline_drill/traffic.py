@@ -13,7 +13,7 @@ from typing import Any, Final
 from isoline_drill import collect, orders
 from isoline_drill.checker_findings import FinalLogs, Log
 from isoline_drill.errors import DrillError
-from isoline_drill.history import Append, Create, Entry, Fork, Operation, read_history
+from isoline_drill.history import Append, Create, Entry, Fork, HistoryReader, Operation
 from isoline_drill.processes import Program
 from isoline_drill.report import Executed
 from isoline_drill.world import World
@@ -33,6 +33,7 @@ class Traffic:
         self._world = world
         self._loads = {region: self._load(region, seed, rate) for region in world.regions}
         self._orders = {region: self._order(region, seed) for region in world.regions} if world.order.executors else {}
+        self._read = {region: _Reading(self._history(region)) for region in world.regions}
 
     def start(self) -> None:
         """Begin, and return when every region has had an append acknowledged."""
@@ -54,22 +55,20 @@ class Traffic:
         """Wait for an append that was acknowledged after a moment, in a region or anywhere; when it was. Raises ``DrillError``."""
         regions = self._world.regions if region is None else (region,)
         deadline = time.monotonic() + within_s
+        news = [operation for each in regions for operation in self.operations(each)]
         while time.monotonic() < deadline:
-            found = [at_us for each in regions for at_us in _acknowledged(self.operations(each)) if at_us >= since_us]
+            found = [at_us for at_us in _acknowledged(news) if at_us >= since_us]
             if found:
                 return min(found)
             self._check_alive()
             time.sleep(_POLL_S)
+            news = [operation for each in regions for operation in self._read[each].go_on()]
         raise DrillError(f"no append was acknowledged in {' or '.join(regions)} within {within_s:.0f} s")
 
     def operations(self, region: str) -> Sequence[Operation]:
         """What a region's clients have recorded so far, in order of invocation."""
-        path = self._history(region)
-        if not path.exists():
-            return []
-        with path.open(encoding="utf-8") as lines:
-            text = lines.readlines()
-        return read_history(text)[1] if text and text[0].endswith("\n") else []
+        self._read[region].go_on()
+        return self._read[region].operations
 
     def all_operations(self) -> list[Operation]:
         """Everything that every region's clients recorded."""
@@ -183,6 +182,30 @@ class Traffic:
         for load in self._loads.values():
             if not load.running:
                 raise DrillError(f"{load.name} has ended:\n{load.log_tail()}")
+
+
+class _Reading:
+    """A history that is being written, read as it grows."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._reader = HistoryReader()
+        self._read_bytes = 0
+
+    @property
+    def operations(self) -> list[Operation]:
+        return self._reader.operations
+
+    def go_on(self) -> list[Operation]:
+        """What was written since the last time."""
+        if not self._path.exists():
+            return []
+        with self._path.open("rb") as lines:
+            lines.seek(self._read_bytes)
+            new = lines.read()
+        whole = new[: new.rfind(b"\n") + 1]
+        self._read_bytes += len(whole)
+        return self._reader.feed(whole.decode())
 
 
 def _acknowledged(operations: Iterable[Operation]) -> Iterable[int]:
