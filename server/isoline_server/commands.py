@@ -93,13 +93,14 @@ def migrate(config: ConfigOption = None) -> None:
     """Bring the database to the schema of this version. Safe to run again, and from several places at once."""
     from isoline_server.config import ConfigError, load_settings
     from isoline_server.domain.errors import IsolineError
+    from isoline_server.store.migrate import leading_url
     from isoline_server.store.migrate import migrate as run_migrations
     from isoline_server.store.migrations.errors import MigrationError
 
     try:
         settings = load_settings(config)
         report = run_migrations(
-            settings.leader_url,
+            leading_url((settings.leader_url, *settings.standby_urls)),
             regions=settings.homes if settings.topology == "cockroach" else (),
             holder=f"{socket.gethostname()}:{os.getpid()}",
             on_progress=lambda line: typer.echo(line, err=True),

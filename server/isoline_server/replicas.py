@@ -36,7 +36,8 @@ class Replicas:
 
     def __init__(self, settings: Settings, own: RegionSettings, translate: Translate) -> None:
         self._on_cockroach = settings.topology == "cockroach"
-        self._leadership = _leadership(settings)
+        self._probes = _probes(settings)
+        self._leadership = Leadership({url: probe.who for url, probe in self._probes.items()}) if self._probes else None
         self._leading: str | Places = self._leadership or settings.leader_url
         self._databases: list[Database] = []
         self._reader = partial(SqlLogReader, regions=settings.homes, translate=translate)
@@ -83,7 +84,7 @@ class Replicas:
         """Give every connection up, also those whose statements nobody waits for any more."""
         for connecting in self._connecting:
             connecting.cancel()
-        for database in self._databases:
+        for database in (*self._databases, *self._probes.values()):
             await database.close()
         if self.nearby is not None:
             await self.nearby.close()
@@ -142,9 +143,7 @@ class Replicas:
         return database
 
 
-def _leadership(settings: Settings) -> Leadership | None:
-    """The nodes that may lead, each asked over a connection of its own, for as long as the process lives. None: there is but one."""
-    if not settings.standby_urls:
-        return None
-    nodes = dict.fromkeys((settings.leader_url, *settings.standby_urls))
-    return Leadership({url: Database(url, role=Role.LEADER, size=1).who for url in nodes})
+def _probes(settings: Settings) -> dict[str, Database]:
+    """The nodes that may lead, each over a connection of its own. None where there is but one: then there is nothing to watch."""
+    nodes = dict.fromkeys((settings.leader_url, *settings.standby_urls)) if settings.standby_urls else {}
+    return {url: Database(url, role=Role.LEADER, size=1) for url in nodes}

@@ -6,7 +6,7 @@
 import logging
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import Final
@@ -20,6 +20,7 @@ from sqlalchemy.exc import DBAPIError, ProgrammingError
 
 from isoline_server.domain.errors import InvalidField
 from isoline_server.store import cockroach
+from isoline_server.store.leadership import WHO_SQL
 from isoline_server.store.migrations import ddl
 from isoline_server.store.migrations import regions as database_regions
 from isoline_server.store.migrations.errors import (
@@ -53,6 +54,7 @@ __all__ = [
     "check_schema",
     "current_revision",
     "expected_revision",
+    "leading_url",
     "migrate",
 ]
 
@@ -95,6 +97,22 @@ def check_schema(url: str) -> None:
     _refuse_newer(found, known)
     if found != known[-1]:
         raise SchemaOutdated(found, known[-1])
+
+
+def leading_url(urls: Sequence[str]) -> str:
+    """Of several PostgreSQL nodes, the one that leads now: after a failover it need not be the first. Of those that do not follow, the one on
+    the highest timeline. Raises ``DatabaseFailed`` when none that answers leads; a single URL is taken as it is."""
+    if len(urls) == 1:
+        return urls[0]
+    leading: dict[str, int] = {}
+    for url in urls:
+        with suppress(DatabaseFailed), _connection(url) as connection:
+            follows, timeline = connection.exec_driver_sql(WHO_SQL).one()
+            if not follows:
+                leading[url] = timeline
+    if not leading:
+        raise DatabaseFailed(f"of {len(urls)} nodes none that answers leads", None)
+    return max(leading, key=lambda url: leading[url])
 
 
 def migrate(
