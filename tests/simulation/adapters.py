@@ -7,9 +7,6 @@ import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
-from simulation.database import Database, Replica, Tables
-from simulation.link import Link, Weather
-
 from isoline_server.domain.effect import ClaimEffectCommand, Effect, Move, ResolveEffectCommand
 from isoline_server.domain.ids import Region, RunId, Tenant
 from isoline_server.domain.lease import ClaimCommand, Claimed, LeaseRef, ReleaseCommand
@@ -24,6 +21,8 @@ from isoline_server.operations.ports import (
     RunListing,
     Snapshot,
 )
+from simulation.database import Database, EventRow, Replica, Tables
+from simulation.link import Link, Weather
 
 LOCKED = 0.1
 """How often a row is in use when a heartbeat wants it."""
@@ -96,7 +95,8 @@ class SimReader:
         self, origin_run_id: RunId, from_seq: int, until_seq: int, *, start_byte: int, bytes_max: int, events_max: int
     ) -> RawPage:
         def look() -> RawPage:
-            events, rows = self._tables().events, []
+            events = self._tables().events
+            rows: list[EventRow] = []
             for seq in range(from_seq, min(until_seq, from_seq + events_max)):
                 row = events.get((origin_run_id, seq))
                 if row is None or (rows and row.end_byte > start_byte + bytes_max):
@@ -137,9 +137,7 @@ def replica_reader(link: Link, replica: Replica, weather: Weather, rng: random.R
     def damage(page: RawPage) -> RawPage:
         return _damaged(page, rng) if page.records and rng.random() < weather.damaged else page
 
-    return SimReader(
-        link, replica.catch_up, source=Source.LOCAL, damage=damage, staleness_ms=replica.staleness_ms
-    )
+    return SimReader(link, replica.catch_up, source=Source.LOCAL, damage=damage, staleness_ms=replica.staleness_ms)
 
 
 def _damaged(page: RawPage, rng: random.Random) -> RawPage:

@@ -5,13 +5,10 @@ What belongs here: what is asked, and rules over one answer that can be judged a
 
 import asyncio
 import random
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import aclosing, suppress
 from dataclasses import dataclass, replace
 from typing import TypeVar
-
-from simulation.history import UNKNOWN, History, Request
-from simulation.process import ConnectionLost, Premises, Process, Server, Unreachable
 
 from isoline_server.domain.append import AppendCommand, Outcome
 from isoline_server.domain.errors import (
@@ -30,12 +27,17 @@ from isoline_server.domain.run import ForkMode, Freshness, Run, Source
 from isoline_server.operations.append import append_events
 from isoline_server.operations.read_events import ReadCommand, read_events
 from isoline_server.operations.reading import Known, Page
+from simulation.history import UNKNOWN, History, Request
+from simulation.process import ConnectionLost, Premises, Process, Server, Unreachable
 
 T = TypeVar("T")
 
 TENANT = Tenant("acme")
 WORKFLOW = "sim"
 TRIES_MAX = 4
+MIXED = (40, 30, 14, 4, 6, 6)
+CROWDED = (90, 4, 6, 0, 0, 0)
+"""How often each call is made: append, read, repeat, create, fork, reuse."""
 CLIENT_ERRORS = (IsolineError, ConnectionLost, Unreachable, TimeoutError)
 
 
@@ -49,21 +51,34 @@ class Stage:
     runs: list[RunId]
     tokens: list[tuple[RunId, Known]]
     """Prefix tokens that somebody was given."""
+    crowded: bool
+    """Everybody appends to one run, without a pause."""
     live_executors: bool = True
 
     def some_server(self) -> Server:
         return self.premises.rng.choice(self.servers)
 
 
-async def append(stage: Stage, who: str, request: Request, command: AppendCommand) -> Outcome:
+TIMEOUTS_S = (0.05, 0.3, 2.0, 10.0)
+
+
+async def append(
+    stage: Stage,
+    who: str,
+    request: Request,
+    command: AppendCommand,
+    *,
+    timeouts_s: Sequence[float] = TIMEOUTS_S,
+    server: Server | None = None,
+) -> Outcome:
     """One call of a request; ``command`` is its, or the same under another id or epoch. Raises one of ``CLIENT_ERRORS``."""
     rng = stage.premises.rng
-    timeout_s = rng.choice((0.05, 0.3, 2.0, 10.0))
+    timeout_s = rng.choice(timeouts_s)
     request.under_way += 1
     stage.premises.trace.add(who, "append", (command.run_id, command.request_id, command.lease_epoch))
     try:
         async with asyncio.timeout(timeout_s + rng.random()):
-            outcome = await stage.some_server().call(
+            outcome = await (server or stage.some_server()).call(
                 who, "append", lambda process: append_events(process.lanes, command, timeout_s)
             )
     except CLIENT_ERRORS as error:
@@ -71,8 +86,8 @@ async def append(stage: Stage, who: str, request: Request, command: AppendComman
         raise
     finally:
         request.under_way -= 1
+    stage.history.check_first_answer(request, outcome)
     request.answers.append((outcome, command.lease_epoch))
-    request.answered_ids.append(command.request_id)
     if request.answered is None:
         request.answered = stage.history.tick()
     return outcome
@@ -93,26 +108,31 @@ class Client:
         """Make so many calls, one after another."""
         await self._create()
         for _ in range(calls):
-            await asyncio.sleep(self._rng.random() * self._rng.choice((0.01, 0.1, 1.5)))
+            crowded = self._stage.crowded
+            await asyncio.sleep(self._rng.random() * (0.01 if crowded else self._rng.choice((0.01, 0.1, 1.5))))
             if not self._stage.runs:
                 await self._create()
                 continue
             what = self._rng.choices(
-                (self._append, self._read, self._repeat, self._create, self._fork, self._reuse), (40, 30, 14, 4, 6, 6)
+                (self._append, self._read, self._repeat, self._create, self._fork, self._reuse),
+                CROWDED if crowded else MIXED,
             )[0]
             await what()
 
     # -- appending -----------------------------------------------------------------------------------------------------------------
 
     async def _append(self) -> None:
-        await self._try(self._new_request(self._rng.choice(self._stage.runs)))
+        await self._try(
+            self._new_request(self._stage.runs[0] if self._stage.crowded else self._rng.choice(self._stage.runs))
+        )
 
     def _new_request(self, run_id: RunId) -> Request:
         rng = self._rng
         ends = rng.random() < 0.03
         count = rng.choice((1, 1, 1, 2, 3))
         contents = tuple(self._content("run.completed" if ends else "sim.noted") for _ in range(1 if ends else count))
-        expected_seq = self._heads.get(run_id, -1) + 1 if rng.random() < 0.35 else None
+        expects = rng.random() < (0.05 if self._stage.crowded else 0.35)
+        expected_seq = self._heads.get(run_id, -1) + 1 if expects else None
         engine = self._name if rng.random() < 0.3 else ""
         command = AppendCommand(
             tenant=TENANT,
@@ -156,12 +176,12 @@ class Client:
             await append(self._stage, self._name, request, request.command)
 
     async def _reuse(self) -> None:
-        """Another body under a request id that was acknowledged: never taken."""
-        known = [request for request in self._stage.history.requests[-12:] if request.answered_ids]
+        """Another body under a request id that was acknowledged: never taken. (An engine's may have been answered by its counter alone.)"""
+        requests = self._stage.history.requests[-12:]
+        known = [request for request in requests if request.answers and not request.command.engine]
         if not known:
             return
-        request = self._rng.choice(known)
-        command = replace(request.command, request_id=request.answered_ids[0])
+        command = self._rng.choice(known).command
         other = replace(command, contents=(self._content("sim.noted"),), causation_ids=("",), engine="", engine_seq=0)
         try:
             await self._stage.some_server().call(
@@ -272,7 +292,9 @@ class Client:
         run_id, known = self._some_token()
         top = self._heads.get(run_id, -1) if known is None else known.seq
         until_seq = self._rng.randrange(top + 2) if self._rng.random() < 0.5 else None
-        from_seq = self._rng.randrange((top + 1 if until_seq is None else until_seq) + 1) if self._rng.random() < 0.5 else 0
+        from_seq = (
+            self._rng.randrange((top + 1 if until_seq is None else until_seq) + 1) if self._rng.random() < 0.5 else 0
+        )
         freshness = self._rng.choice((Freshness.LATEST, Freshness.LOCAL))
         command = ReadCommand(run_id=run_id, from_seq=from_seq, until_seq=until_seq, freshness=freshness, known=known)
         await self.look(self._stage.some_server(), command)
@@ -313,14 +335,18 @@ class Client:
             case _:
                 wrong = True
         if wrong:
-            self._stage.premises.report("G3", f"{command.run_id} had its head at {head_seq}, and it was said: {error!r}")
+            self._stage.premises.report(
+                "G3", f"{command.run_id} had its head at {head_seq}, and it was said: {error!r}"
+            )
 
     def _check_reach(self, command: ReadCommand, begun: int, begun_s: float, pages: list[Page]) -> None:
         end = pages[-1].last.seq + 1
         if command.until_seq is not None:
             # A range that begins behind its end is answered with what stands between, up to a head read freshly.
             if command.from_seq <= command.until_seq != end:
-                self._stage.premises.report("G3", f"[.., {command.until_seq}) of {command.run_id} was served up to {end}")
+                self._stage.premises.report(
+                    "G3", f"[.., {command.until_seq}) of {command.run_id} was served up to {end}"
+                )
             return
         stale = pages[-1].source is Source.STALE
         if stale:

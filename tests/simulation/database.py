@@ -144,9 +144,7 @@ class Database:
             group.previous.digest,
         ):
             return False
-        return not (
-            self.conditions.append_epoch and group.lease_epoch and group.lease_epoch != row.head.lease_epoch
-        )
+        return not (self.conditions.append_epoch and group.lease_epoch and group.lease_epoch != row.head.lease_epoch)
 
     def _insert(self, puts: Mapping[tuple[str, Key], Any], table: str, key: Key, unique: bool) -> None:
         if unique and ((table, key) in puts or key in getattr(self.tables, table)):
@@ -178,7 +176,9 @@ class Database:
             and (row.run.home, row.run.tenant) == (command.home, command.tenant)
             and row.run.workflow_id in command.workflow_ids
         ]
-        due = sorted((wake_at_us, run_id) for run_id, row, wake_at_us in wanted if self._is_due(row, wake_at_us, now_us))
+        due = sorted(
+            (wake_at_us, run_id) for run_id, row, wake_at_us in wanted if self._is_due(row, wake_at_us, now_us)
+        )
         puts: dict[tuple[str, Key], Any] = {}
         leases = []
         for _, run_id in due[: command.runs_max]:
@@ -317,9 +317,7 @@ class Database:
         puts: dict[tuple[str, Key], Any] = {("effects", key): resolved}
         if row.run.executed and row.head.terminal_seq is None:
             waits = row.wake_at_us is not None and row.wake_at_us <= now_us
-            puts["runs", command.run_id] = replace(
-                row, called=True, wake_at_us=row.wake_at_us if waits else now_us
-            )
+            puts["runs", command.run_id] = replace(row, called=True, wake_at_us=row.wake_at_us if waits else now_us)
         self._commit("resolve_effect", puts)
         return resolved
 

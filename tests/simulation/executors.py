@@ -9,10 +9,6 @@ from contextlib import aclosing
 from dataclasses import replace
 from typing import Any, TypeVar
 
-from simulation.clients import CLIENT_ERRORS, TENANT, WORKFLOW, Stage, append
-from simulation.history import UNKNOWN, Request
-from simulation.process import Process
-
 from isoline_server import codec
 from isoline_server.domain.append import AppendCommand
 from isoline_server.domain.effect import (
@@ -33,10 +29,13 @@ from isoline_server.operations.read_events import ReadCommand, read_events
 from isoline_server.operations.release_run import release_run
 from isoline_server.operations.renew_leases import renew_leases
 from isoline_server.operations.resolve_effect import resolve_effect
+from simulation.clients import CLIENT_ERRORS, TENANT, WORKFLOW, Stage, append
+from simulation.history import UNKNOWN, Request
+from simulation.process import Process, Server
 
 T = TypeVar("T")
 
-STEPS = 2
+STEPS = 3
 """A run is done behind so many steps, each one effect and one event."""
 STEP_TYPE = "sim.stepped"
 CALL_S = 0.8
@@ -49,6 +48,7 @@ class Executor:
         self._stage = stage
         self._name = name
         self._rng = stage.premises.rng
+        self._server = stage.some_server()
         self._steps = steps
         """The append of each step, which all executors of a run share: a successor repeats it."""
 
@@ -65,7 +65,12 @@ class Executor:
     async def _claim(self) -> tuple[Lease, ...]:
         home = self._rng.choice(self._stage.premises.regions)
         command = ClaimCommand(
-            tenant=TENANT, home=home, owner=self._name, workflow_ids=(WORKFLOW,), runs_max=2, ttl_ms=self._rng.choice((300, 1_500))
+            tenant=TENANT,
+            home=home,
+            owner=self._name,
+            workflow_ids=(WORKFLOW,),
+            runs_max=2,
+            ttl_ms=self._rng.choice((300, 1_500)),
         )
         try:
             claimed = await self._once("claim", lambda process: claim_runs(process.leases, command, CALL_S))
@@ -176,7 +181,7 @@ class Executor:
         command = replace(request.command, lease_epoch=lease.epoch)
         for last in (False, False, True):
             try:
-                await append(self._stage, self._name, request, command)
+                await append(self._stage, self._name, request, command, server=self._nearest())
                 return
             except UNKNOWN:
                 if last:
@@ -189,11 +194,15 @@ class Executor:
     async def _pause(self) -> None:
         """Mostly nothing; at times longer than any lease."""
         if self._rng.random() < 0.25:
-            await asyncio.sleep(self._rng.random() * self._rng.choice((0.05, 0.5, 4.0)))
+            await asyncio.sleep(self._rng.random() * self._rng.choice((0.05, 1.0, 4.0)))
+
+    def _nearest(self) -> Server:
+        """Mostly the server of its region."""
+        return self._server if self._rng.random() < 0.8 else self._stage.some_server()
 
     async def _once(self, what: str, carry_out: Callable[[Process], Coroutine[Any, Any, T]]) -> T:
         async with asyncio.timeout(CALL_S * 2):
-            return await self._stage.some_server().call(self._name, what, carry_out)
+            return await self._nearest().call(self._name, what, carry_out)
 
     async def _patiently(self, what: str, carry_out: Callable[[Process], Coroutine[Any, Any, T]]) -> T:
         """Again while the outcome is unknown, as every call of a lease's holder may be."""

@@ -6,15 +6,14 @@ What belongs here: requests, looks, and rules over them and the final log. What 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from simulation.monitor import Monitor
-from simulation.process import ConnectionLost, Premises
-
 from isoline_server import codec
 from isoline_server.domain import lineage
 from isoline_server.domain.append import AppendCommand, Outcome
 from isoline_server.domain.errors import OutcomeUnknown
 from isoline_server.domain.ids import RunId
 from isoline_server.operations.reading import Page
+from simulation.monitor import Monitor
+from simulation.process import ConnectionLost, Premises
 
 UNKNOWN = (OutcomeUnknown, ConnectionLost, TimeoutError)
 """Errors behind which a change may have happened. Every other one says that this very call changes nothing, now or later."""
@@ -31,7 +30,6 @@ class Request:
     invoked: int
     answered: int | None = None
     answers: list[tuple[Outcome, int]] = field(default_factory=list)
-    answered_ids: list[str] = field(default_factory=list)
     unknown: int = 0
     definite: int = 0
     under_way: int = 0
@@ -88,7 +86,15 @@ class History:
         key = (run_id, effect_id, attempt)
         self.sent[key] = self.sent.get(key, 0) + 1
         if self.sent[key] > 1:
-            self._premises.report("G10", f"effect {effect_id} of {run_id} left {self.sent[key]} times in attempt {attempt}")
+            self._premises.report(
+                "G10", f"effect {effect_id} of {run_id} left {self.sent[key]} times in attempt {attempt}"
+            )
+
+    def check_first_answer(self, request: Request, outcome: Outcome) -> None:
+        """When every call so far was told that it did nothing, no earlier call can have done it."""
+        if outcome.repeated and request.definite and not (request.answers or request.unknown or request.under_way):
+            what = f"{request.command.request_id} of {request.command.run_id} was said not to have happened, and had"
+            self._premises.report("G8", what)
 
     def check_pages(self, run_id: RunId, from_seq: int, pages: list[Page]) -> None:
         """Every page is a part of the true log, and they stand one behind the other."""
@@ -100,7 +106,9 @@ class History:
             for record in page.records:
                 true = self.true_record(run_id, seq)
                 if true is None or true[0] != record:
-                    self._premises.report("G3", f"event {seq} of {run_id} was served, which is not in its log ({page.source.name})")
+                    self._premises.report(
+                        "G3", f"event {seq} of {run_id} was served, which is not in its log ({page.source.name})"
+                    )
                     return
                 seq += 1
             true = self.true_record(run_id, seq - 1)
@@ -114,7 +122,9 @@ class History:
         places = self._places()
         landed: dict[RunId, list[tuple[int, Request]]] = {}
         for request in self.requests:
-            found = sorted({seq for marker in request.markers for seq in places.get((request.command.run_id, marker), ())})
+            found = sorted(
+                {seq for marker in request.markers for seq in places.get((request.command.run_id, marker), ())}
+            )
             self._check_request(request, found)
             if found:
                 landed.setdefault(request.command.run_id, []).append((found[0], request))

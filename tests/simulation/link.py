@@ -9,9 +9,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeVar
 
-from simulation.trace import Trace
-
 from isoline_server.operations.ports import KeySeen, StoreRetryable
+from simulation.trace import Trace
 
 T = TypeVar("T")
 
@@ -63,16 +62,12 @@ class Link:
         answer.add_done_callback(lambda done: done.cancelled() or done.exception())
         silent = rng.random() < self._weather.told_nothing
         if not silent or rng.random() < 0.6:
-            late_s = rng.random() * 3.0 if silent and rng.random() < 0.5 else 0.0
+            late_s = rng.random() * rng.choice((0.0, 0.1, 3.0)) if silent else 0.0
             loop.call_later(self._way_s() + late_s, self._land, what, statement, answer)
         if silent:
             await asyncio.sleep(self._way_s())
             raise self._unknown(what, "told nothing")
-        landed = await answer
-        await asyncio.sleep(self._way_s())
-        if loop.time() < self.cut_until_s:
-            raise self._unknown(what, "cut before the answer")
-        return landed
+        return await answer
 
     def _land(self, what: str, statement: Callable[[], T], answer: "asyncio.Future[T]") -> None:
         if asyncio.get_running_loop().time() < self.cut_until_s or (answer.cancelled() and self._rng.random() < 0.5):
@@ -88,7 +83,14 @@ class Link:
                 answer.set_exception(error)
             return
         self._trace.add(self.name, what, result)
-        if not answer.done():
+        asyncio.get_running_loop().call_later(self._way_s(), self._tell, what, result, answer)
+
+    def _tell(self, what: str, result: T, answer: "asyncio.Future[T]") -> None:
+        if answer.done():
+            return
+        if asyncio.get_running_loop().time() < self.cut_until_s:
+            answer.set_exception(self._unknown(what, "cut before the answer"))
+        else:
             answer.set_result(result)
 
     def _unknown(self, what: str, reason: str) -> StoreRetryable:

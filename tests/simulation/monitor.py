@@ -7,10 +7,9 @@ from collections.abc import Callable
 from hashlib import sha256
 from typing import Any
 
-from simulation.database import Commit, EventRow, RunRow, Tables
-
 from isoline_server.domain.effect import Effect, EffectState
 from isoline_server.domain.ids import RunId
+from simulation.database import Commit, EventRow, RunRow, Tables
 
 MAY_BECOME = {
     None: {EffectState.CLAIMED},
@@ -64,7 +63,9 @@ class Monitor:
             self.heads[run_id].append((commit.number, row.head.seq))
             last: Any = commit.puts.get(("events", (run_id, row.head.seq)))
             if row.head.seq < old.head.seq or last is None or last.digest != row.head.digest:
-                self._report("G1", f"the head of {run_id} went from {old.head.seq} to {row.head.seq} without its events")
+                self._report(
+                    "G1", f"the head of {run_id} went from {old.head.seq} to {row.head.seq} without its events"
+                )
         if row.head.lease_epoch != old.head.lease_epoch:
             self._granted(commit, old, row)
 

@@ -10,9 +10,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 from unittest.mock import patch
 
-from simulation.database import Conditions
-from simulation.link import Weather
-
 from isoline_server.domain.effect import ClaimEffectCommand, Effect, EffectState, Move, decide_claim
 from isoline_server.domain.errors import RunNotFound
 from isoline_server.domain.ids import RunId
@@ -20,6 +17,8 @@ from isoline_server.domain.run import Freshness, Mark, Run, Seen, Source
 from isoline_server.operations import claim_effect, lane
 from isoline_server.operations.ports import RawPage
 from isoline_server.operations.reading import Page, Reading
+from simulation.database import Conditions
+from simulation.link import Weather
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,13 +116,19 @@ PLANTED = (
     PlantedBug(name="no receipt is looked up", breaks=("G8",), seeds=100, patched=_no_receipt_looked_up),
     PlantedBug(name="an append's epoch is not checked", breaks=("G10",), seeds=400, plant=_without("append_epoch")),
     PlantedBug(name="an effect's epoch is not checked", breaks=("G10",), seeds=400, plant=_without("effect_epoch")),
-    PlantedBug(name="a request leaves without a live lease", breaks=("G10",), seeds=100, plant=_without("outbound_lease_lives")),
-    PlantedBug(name="a run is claimed while it is leased", breaks=("G10",), seeds=100, plant=_without("claim_waits_for_lease")),
+    PlantedBug(
+        name="a request leaves without a live lease", breaks=("G10",), seeds=100, plant=_without("outbound_lease_lives")
+    ),
+    PlantedBug(
+        name="a run is claimed while it is leased", breaks=("G10",), seeds=100, plant=_without("claim_waits_for_lease")
+    ),
     PlantedBug(name="an incomplete local page is served", breaks=("G3",), seeds=100, patched=_unverified_local_page),
     PlantedBug(name="the log ends where the replica does", breaks=("G3",), seeds=100, patched=_end_where_local_ends),
     PlantedBug(name="the replica's not found is believed", breaks=("G3",), seeds=200, patched=_local_absence),
     PlantedBug(name="an unknown fate counts as not done", breaks=("G8",), seeds=400, plant=_not_frank),
-    PlantedBug(name="acknowledged before it is committed", breaks=("G1", "G8"), seeds=100, patched=_early_acknowledgement),
+    PlantedBug(
+        name="acknowledged before it is committed", breaks=("G1", "G8"), seeds=100, patched=_early_acknowledgement
+    ),
     PlantedBug(name="a stale head is not compared", breaks=("G1", "G8"), seeds=100, plant=_without("compare_and_set")),
     PlantedBug(name="an effect is granted again after a takeover", breaks=("G10",), seeds=200, patched=_granted_again),
 )

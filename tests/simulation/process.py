@@ -8,11 +8,6 @@ import random
 from collections.abc import Callable, Coroutine, Iterable
 from typing import Any, TypeVar
 
-from simulation.adapters import SimEffects, SimLeases, SimReader, SimWriter, replica_reader
-from simulation.database import Database, Replica
-from simulation.link import Link, Weather
-from simulation.trace import Trace
-
 from isoline_server import codec
 from isoline_server.domain.errors import IsolineError
 from isoline_server.domain.ids import RUN_ENTROPY_BYTES, Region, RunId
@@ -23,6 +18,10 @@ from isoline_server.operations.lane import Lane
 from isoline_server.operations.make_run import RunMaker
 from isoline_server.operations.nearby import Nearby
 from isoline_server.operations.reading import Reading
+from simulation.adapters import SimEffects, SimLeases, SimReader, SimWriter, replica_reader
+from simulation.database import Database, Replica
+from simulation.link import Link, Weather
+from simulation.trace import Trace
 
 T = TypeVar("T")
 

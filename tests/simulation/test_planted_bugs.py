@@ -1,6 +1,7 @@
 """The simulation finds a bug of each kind, within the number of seeds that the bug says. One that it does not find is a defect of it."""
 
 import pytest
+
 from simulation.planted import PLANTED, PlantedBug
 from simulation.world import simulate
 

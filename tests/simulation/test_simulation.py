@@ -4,12 +4,16 @@
 """
 
 import os
+import re
 import subprocess
 import sys
+from collections.abc import Iterator, Sequence
 from hashlib import sha256
 from pathlib import Path
+from typing import Any
 
 import pytest
+
 from simulation.world import Course, simulate
 
 SEEDS = int(os.environ.get("SIMULATION_SEEDS", "2000"))
@@ -20,14 +24,21 @@ TRACE_LINES = 60
 KEPT = Path(__file__).with_name("seeds.txt")
 
 
-def kept_seeds() -> list[tuple[int, str]]:
-    """Seeds that found something, and what."""
-    lines = (line.partition("#")[0].strip() and line for line in KEPT.read_text().splitlines())
-    return [(int(line.split(maxsplit=1)[0]), line.split(maxsplit=1)[1]) for line in lines if line]
+OPEN = (r"G3: fork at \d+ of \S+ was refused: .*the source has no event there",)
+"""Findings that stand in ``seeds.txt`` as open: told there, and let pass everywhere else, so that they hide no other one."""
 
 
-def must_hold(course: Course) -> None:
-    if course.findings:
+def kept_seeds() -> Iterator[Any]:
+    """Seeds that found something, and what. An open one must go on finding it: when it does not, it is open no more."""
+    for line in KEPT.read_text().splitlines():
+        if line and not line.startswith("#"):
+            seed, state, found = line.split(maxsplit=2)
+            marks = [pytest.mark.xfail(reason=found, strict=True)] if state == "open" else []
+            yield pytest.param(int(seed), marks=marks, id=f"{seed}: {found}")
+
+
+def must_hold(course: Course, let_pass: Sequence[str] = ()) -> None:
+    if any(not any(re.match(pattern, finding) for pattern in let_pass) for finding in course.findings):
         pytest.fail(_told(course), pytrace=False)
 
 
@@ -49,8 +60,8 @@ def test_one_seed_is_lived_again_and_printed() -> None:
     must_hold(course)
 
 
-@pytest.mark.parametrize(("seed", "found"), kept_seeds())
-def test_a_seed_that_found_a_bug_finds_none_any_more(seed: int, found: str) -> None:
+@pytest.mark.parametrize("seed", kept_seeds())
+def test_a_seed_that_found_a_bug_finds_none_any_more(seed: int) -> None:
     must_hold(simulate(seed))
 
 
@@ -60,7 +71,7 @@ def test_every_guarantee_holds_in_every_world(batch: int) -> None:
     acknowledged = 0
     for seed in range(FIRST + batch, FIRST + SEEDS, BATCHES):
         course = simulate(seed)
-        must_hold(course)
+        must_hold(course, OPEN)
         acknowledged += course.acknowledged
     assert acknowledged > 0, "no world did anything"
 

@@ -5,6 +5,7 @@ import random
 import time
 
 import pytest
+
 from simulation.virtual_loop import Stuck, run
 
 

@@ -31,7 +31,8 @@ class Trace:
         """All lines, or the ``last`` ones."""
         entries = self._entries if last is None else self._entries[-last:]
         return [
-            f"{at_s:11.6f} {who:<10} {what:<16} {_spell(detail)[:DETAIL_CHARS_MAX]}" for at_s, who, what, detail in entries
+            f"{at_s:11.6f} {who:<10} {what:<16} {_spell(detail)[:DETAIL_CHARS_MAX]}"
+            for at_s, who, what, detail in entries
         ]
 
 

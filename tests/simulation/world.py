@@ -5,11 +5,17 @@ What belongs here: how a world is drawn from its seed, and its course. What does
 
 import asyncio
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Any
 from unittest.mock import patch
 
+from isoline_server.domain import limits
+from isoline_server.domain.ids import Region, RunId
+from isoline_server.domain.run import Freshness
+from isoline_server.operations import backoff
+from isoline_server.operations.read_events import ReadCommand
 from simulation import virtual_loop
 from simulation.clients import CLIENT_ERRORS, Client, Stage, append
 from simulation.database import Commit, Conditions, Database, Replica, Tables
@@ -19,14 +25,10 @@ from simulation.link import Weather
 from simulation.monitor import Monitor
 from simulation.process import Premises, Server
 
-from isoline_server.domain import limits
-from isoline_server.domain.ids import Region, RunId
-from isoline_server.domain.run import Freshness
-from isoline_server.operations import backoff
-from isoline_server.operations.read_events import ReadCommand
-
 REGIONS = (Region("eu"), Region("us"), Region("ap"))
-LAST_TRIES = 6
+LAST_TRIES = 2
+CROWDED = 0.2
+"""How many worlds there are in which everybody wants the same run at once."""
 GATHERING_S = 8.0
 """How long executors and the storm go on at least."""
 
@@ -95,7 +97,14 @@ async def _live(seed: int, rng: random.Random, plant: Plant | None) -> Course:
     if plant is not None:
         plant(premises.database.conditions, premises.weather)
     servers = [Server(premises, region) for region in regions]
-    stage = Stage(premises=premises, history=History(premises, monitor), servers=servers, runs=[], tokens=[])
+    stage = Stage(
+        premises=premises,
+        history=History(premises, monitor),
+        servers=servers,
+        runs=[],
+        tokens=[],
+        crowded=rng.random() < CROWDED,
+    )
     premises.trace.add("world", "weather", premises.weather)
     try:
         await _course(stage)
@@ -134,7 +143,7 @@ async def _course(stage: Stage) -> None:
     await asyncio.sleep(1.0)
 
 
-async def _quietly(work: "asyncio._CoroutineLike[None]") -> None:
+async def _quietly(work: Coroutine[Any, Any, None]) -> None:
     """A client that gives up ends early, and that is no finding."""
     try:
         await work
@@ -199,7 +208,7 @@ async def _answered(stage: Stage, request: Request) -> Exception | None:
     error: Exception | None = None
     for _ in range(LAST_TRIES):
         try:
-            await append(stage, "last", request, request.command)
+            await append(stage, "last", request, request.command, timeouts_s=(10.0,))
             return None
         except CLIENT_ERRORS as failed:
             error = failed
