@@ -19,6 +19,7 @@ from isoline_server.domain.errors import (
     RequestIdReused,
     RunNotFound,
     SeqOutOfRange,
+    StoreUnavailable,
 )
 from isoline_server.domain.event import EventContent
 from isoline_server.domain.fork import ForkCommand
@@ -73,14 +74,19 @@ async def append(
 ) -> Outcome:
     """One call of a request; ``command`` is its, or the same under another id or epoch. Raises one of ``CLIENT_ERRORS``."""
     rng = stage.premises.rng
-    timeout_s = rng.choice(timeouts_s)
+    timeout_s, lane_says = rng.choice(timeouts_s), rng.random() < 0.4
+
+    async def carry_out(process: Process) -> Outcome:
+        if lane_says:
+            # Without a deadline around it: the lane itself says what came of it when its time is over.
+            return await process.lanes.append(command, stage.premises.now_s() + timeout_s)
+        return await append_events(process.lanes, command, timeout_s)
+
     request.under_way += 1
     stage.premises.trace.add(who, "append", (command.run_id, command.request_id, command.lease_epoch))
     try:
-        async with asyncio.timeout(timeout_s + rng.random()):
-            outcome = await (server or stage.some_server()).call(
-                who, "append", lambda process: append_events(process.lanes, command, timeout_s)
-            )
+        async with asyncio.timeout(timeout_s + rng.random() * (5.0 if lane_says else 1.0)):
+            outcome = await (server or stage.some_server()).call(who, "append", carry_out)
     except CLIENT_ERRORS as error:
         request.failed(error)
         raise
@@ -214,7 +220,7 @@ class Client:
                 home=home,
                 asked_home=home,
                 executed=executed,
-                timeout_s=2.0,
+                timeout_s=self._rng.choice((0.05, 2.0)),
             )
 
         await self._make("create", carry_out)
@@ -226,15 +232,19 @@ class Client:
         async def call(process: Process) -> tuple[Run, bool]:
             return await carry_out(process)
 
-        for _ in range(TRIES_MAX):
+        surely_not = True
+        for last in (*(False,) * TRIES_MAX, True):
             try:
                 run, repeated = await self._stage.some_server().call(self._name, what, call)
             except UNKNOWN:
+                surely_not = False
                 continue
-            except CLIENT_ERRORS:
-                if made is None:
+            except CLIENT_ERRORS as error:
+                if last or not isinstance(error, (StoreUnavailable, Unreachable)):
                     raise
-                return made
+                continue
+            if made is None and repeated and surely_not:
+                self._stage.premises.report("G8", f"{run.run_id} was said not to have been made, and had been")
             if made is not None and (made.run_id != run.run_id or not repeated):
                 self._stage.premises.report("G8", f"one request made {made.run_id} and {run.run_id}")
             if made is None:
@@ -261,7 +271,11 @@ class Client:
 
         async def carry_out(process: Process) -> tuple[Run, bool]:
             return await process.maker.fork(
-                tenant=TENANT, request_id=request_id, command=command, asked_home=home, timeout_s=2.0
+                tenant=TENANT,
+                request_id=request_id,
+                command=command,
+                asked_home=home,
+                timeout_s=self._rng.choice((0.05, 2.0)),
             )
 
         try:

@@ -31,7 +31,8 @@ class Request:
     answered: int | None = None
     answers: list[tuple[Outcome, int]] = field(default_factory=list)
     unknown: int = 0
-    definite: int = 0
+    denials: set[str] = field(default_factory=set)
+    """What the calls were told that surely did nothing."""
     under_way: int = 0
 
     @property
@@ -42,7 +43,7 @@ class Request:
         if isinstance(error, UNKNOWN):
             self.unknown += 1
         else:
-            self.definite += 1
+            self.denials.add(type(error).__name__)
 
 
 class History:
@@ -92,8 +93,8 @@ class History:
 
     def check_first_answer(self, request: Request, outcome: Outcome) -> None:
         """When every call so far was told that it did nothing, no earlier call can have done it."""
-        if outcome.repeated and request.definite and not (request.answers or request.unknown or request.under_way):
-            what = f"{request.command.request_id} of {request.command.run_id} was said not to have happened, and had"
+        if outcome.repeated and request.denials and not (request.answers or request.unknown or request.under_way):
+            what = f"{request.command.request_id} of {request.command.run_id} was said not to have happened ({_told(request)}), and had"
             self._premises.report("G8", what)
 
     def check_pages(self, run_id: RunId, from_seq: int, pages: list[Page]) -> None:
@@ -159,7 +160,7 @@ class History:
                 yield "was acknowledged with another digest than stands there"
             yield from self._epoch_faults(request.command.run_id, outcome, epoch)
         if found and not request.answers and not request.unknown and not request.under_way:
-            yield f"was said not to have happened, and stands at {found}"
+            yield f"was said not to have happened ({_told(request)}), and stands at {found}"
         expected = request.command.expected_seq
         if found and expected is not None and found[0] != expected:
             yield f"was to stand at {expected}, stands at {found}"
@@ -181,3 +182,7 @@ class History:
                         f"{request.command.run_id}: {later.command.request_id} at {later_seq} was acknowledged before "
                         f"{request.command.request_id} at {seq} was asked",
                     )
+
+
+def _told(request: Request) -> str:
+    return ", ".join(sorted(request.denials))
