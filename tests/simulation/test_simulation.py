@@ -63,7 +63,7 @@ def test_one_seed_is_lived_again_and_printed() -> None:
     must_hold(course)
 
 
-@pytest.mark.parametrize("seed", kept_seeds())
+@pytest.mark.parametrize("seed", list(kept_seeds()))
 def test_a_seed_that_found_a_bug_finds_none_any_more(seed: int) -> None:
     must_hold(simulate(seed))
 
