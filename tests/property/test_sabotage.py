@@ -176,7 +176,7 @@ def payload_spelled_again(patch: pytest.MonkeyPatch) -> None:
     whole = lane.decide_append
 
     def spelled(head: Any, last_engine_seq: int, command: Any, stamping: Any, encode: Any) -> Any:
-        contents = tuple(replace(content, payload=content.payload.strip()) for content in command.contents)
+        contents = tuple(content._replace(payload=content.payload.strip()) for content in command.contents)
         return whole(head, last_engine_seq, replace(command, contents=contents), stamping, encode)
 
     patch.setattr(lane, "decide_append", spelled)

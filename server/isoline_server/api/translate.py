@@ -56,7 +56,7 @@ def append_command(request: log_service_pb2.AppendRequest, caller: Caller) -> Ap
         run_id=run_id,
         request_id=check_request_id(request.request_id),
         contents=tuple([_content(event.content, index) for index, event in enumerate(request.events)]),
-        causation_ids=tuple([_causation_id(event.causation_id, index) for index, event in enumerate(request.events)]),
+        causation_ids=tuple([_causation_id(event, index) for index, event in enumerate(request.events)]),
         expected_seq=check_seq(request.expected_seq, "expected_seq") if request.HasField("expected_seq") else None,
         engine=engine,
         engine_seq=engine_seq,
@@ -220,13 +220,14 @@ def _content(content: common_pb2.EventContent, index: int) -> EventContent:
         parsed = check_payload(payload, "payload")
         if content.masked:
             check_masked(content.masked, parsed, "masked")
+        node_id, masked = content.node_id, content.masked
         return EventContent(
-            type=check_event_type(content.type, "type"),
-            payload=payload,
-            node_id=check_name(content.node_id, "node_id") if content.node_id else "",
-            schema_version=_version(content.schema_version, "schema_version") or 1,
-            engine_version=_version(content.engine_version, "engine_version"),
-            masked=tuple(content.masked),
+            check_event_type(content.type, "type"),
+            payload,
+            check_name(node_id, "node_id") if node_id else "",
+            _version(content.schema_version, "schema_version") or 1,
+            _version(content.engine_version, "engine_version"),
+            tuple(masked) if masked else (),
         )
     except (InvalidField, TooLarge) as error:
         error.field = f"events[{index}].{error.field}"
@@ -239,7 +240,8 @@ def _version(value: int, field: str) -> int:
     return value
 
 
-def _causation_id(text: str, index: int) -> str:
+def _causation_id(event: log_service_pb2.NewEvent, index: int) -> str:
+    text = event.causation_id
     return check_causation_id(text, f"events[{index}].causation_id") if text else ""
 
 

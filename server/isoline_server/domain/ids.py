@@ -82,6 +82,7 @@ def check_request_id(text: str, field: str = "request_id") -> str:
 
 
 @lru_cache(NAMES_REMEMBERED)
+@lru_cache(maxsize=1024)  # every event has one, and there are few; a refusal is not kept
 def check_event_type(text: str, field: str) -> str:
     return _matching(
         _EVENT_TYPE,

@@ -1,7 +1,6 @@
 """What a replay differs in from its source: changed code is reported at its place and once, and what is no change is not."""
 
 import json
-from dataclasses import replace
 from itertools import count
 
 import pytest
@@ -296,13 +295,13 @@ def test_declared_draws_may_differ_and_nothing_else_may():
 
 
 def test_a_payload_with_another_order_of_keys_is_the_same():
-    fork = [replace(SIX[1], payload=json.dumps(dict(reversed(json.loads(SIX[1].payload).items()))).encode())]
+    fork = [SIX[1]._replace(payload=json.dumps(dict(reversed(json.loads(SIX[1].payload).items()))).encode())]
     assert replayed(SIX[1:], [*fork, *SIX[2:]]) == []
 
 
 @pytest.mark.parametrize("version", ["schema_version", "engine_version"])
 def test_another_version_is_a_difference(version):
-    assert the_one(SIX, [RUN, replace(SIX[1], **{version: 2}), *SIX[2:]])[:3] == (1, "output", 1)
+    assert the_one(SIX, [RUN, SIX[1]._replace(**{version: 2}), *SIX[2:]])[:3] == (1, "output", 1)
 
 
 def test_what_stands_behind_the_end_is_not_compared():
@@ -363,7 +362,7 @@ def test_a_refusal_in_the_source_only_fails_the_replay(ending):
 
 
 def test_a_refusal_of_a_node_that_the_source_does_not_have_is_only_extra():
-    fork = [RUN, *steps("ab"), started("new"), replace(REFUSED, node_id="new"), completed("new"), *steps("cd"), END]
+    fork = [RUN, *steps("ab"), started("new"), REFUSED._replace(node_id="new"), completed("new"), *steps("cd"), END]
     assert the_one(WITHOUT, fork)[:2] == (5, "extra")
 
 

@@ -1,5 +1,4 @@
 import json
-from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
@@ -184,7 +183,7 @@ def test_g7_before_the_boundary_nothing_is_masked():
 
 
 def test_g7_behind_the_boundary_everything_undeclared_counts():
-    for other in (drawn(1, value=2), replace(drawn(1), node_id="n2"), replace(drawn(1), masked=())):
+    for other in (drawn(1, value=2), drawn(1)._replace(node_id="n2"), drawn(1)._replace(masked=())):
         assert found(diff_logs([(5, drawn(1))], [(5, other)], masked_from=5)) == [(5, "changed")]
 
 
