@@ -52,7 +52,10 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--quick", action="store_true", help="few calls and a short long run: to try the program")
     parser.add_argument("--json", type=Path, metavar="OUT", help="where the result goes (standard output)")
     parser.add_argument("--data-dir", type=Path, help="where the database files go meanwhile")
-    return parser.parse_args()
+    asked = parser.parse_args()
+    if not any(asked.runs_from <= each <= asked.runs for each in POINTS):
+        parser.error(f"--runs, --runs-from: none of {', '.join(map(str, POINTS))} is between them")
+    return asked
 
 
 def _measure(place: Topology, points: Sequence[int], quick: bool) -> Iterator[dict[str, object]]:
@@ -91,8 +94,10 @@ def _copy(place: Topology, database: str, first: int, end: int) -> None:
     """Two sessions, each with transactions of some hundred thousand rows: more at once would be gigabytes before the first checkpoint."""
     parts = [range(start, min(start + COPIES_AT_ONCE, end)) for start in range(first, end, COPIES_AT_ONCE)]
     with ThreadPoolExecutor(2) as pool:
-        for part in pool.map(lambda part: (load.copy_runs(place, database, part), part)[1], parts):
-            _say(f"  {part[-1] * SEEDS + SEEDS:,} runs")
+        copied = [(part, pool.submit(load.copy_runs, place, database, part)) for part in parts]
+        for part, future in copied:
+            future.result()
+            _say(f"  {(part[-1] + 1) * SEEDS:,} runs")
 
 
 async def _seed(server: Server) -> list[str]:

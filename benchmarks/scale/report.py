@@ -54,8 +54,7 @@ def times(points: Sequence[dict[str, Any]]) -> str:
         _line("ms, median (p99)", [f"{each['runs']:,} runs" for each in points]),
         "| --- |" + " ---: |" * len(points),
     ]
-    for name in names:
-        lines.append(_line(name, [_timed(each["times"].get(name)) for each in points]))
+    lines += [_line(name, [_timed(each["times"].get(name)) for each in points]) for name in names]
     for kind in ("hot", "random"):
         cells = [f"{each['wal_bytes_an_append'][kind]:,.0f} B" for each in points]
         lines.append(_line(f"WAL of an append to {'one run' if kind == 'hot' else 'random runs'}", cells))
