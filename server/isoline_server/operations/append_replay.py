@@ -132,7 +132,7 @@ class ReplayComparer:
         """Fold what both logs hold."""
         fork, until_seq, _ = await self._reading.run_reaching(run_id, head.seq + 1, Freshness.LATEST)
         assert fork.fork is not None
-        source, _ = await self._reading.run(fork.fork.source_run_id, Freshness.LATEST)
+        source = await self._reading.fresh_run(fork.fork.source_run_id)
         replay = _Replay(source, Alignment(fork.fork.from_seq))
         async with aclosing(self._reading.pages(fork, fork.fork.from_seq, until_seq)) as pages:
             async for page in pages:
@@ -151,7 +151,7 @@ class ReplayComparer:
             await self._read_on(replay)
 
     async def _has_grown(self, replay: _Replay) -> bool:
-        replay.source, _ = await self._reading.run(replay.source.run_id, Freshness.LATEST)
+        replay.source = await self._reading.fresh_run(replay.source.run_id)
         return replay.alignment.next_source_seq <= replay.source.head.seq
 
     async def _read_on(self, replay: _Replay) -> None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from isoline_server.domain.compare import Comparer, Comparison, DecodeContent, boundary_of
 from isoline_server.domain.ids import RunId
-from isoline_server.domain.run import Freshness, Run
+from isoline_server.domain.run import Run
 from isoline_server.operations.diff_runs import compared_end
 from isoline_server.operations.reading import Reading
 
@@ -23,7 +23,7 @@ class ForksCompared:
 
 async def compare_forks(reading: Reading, decode: DecodeContent, a_id: RunId, b_id: RunId) -> ForksCompared:
     """Compare run ``a`` with run ``b``. While a run is open its end is not known: only what both hold is compared."""
-    (a, _), (b, _) = await asyncio.gather(reading.run(a_id, Freshness.LATEST), reading.run(b_id, Freshness.LATEST))
+    a, b = await asyncio.gather(reading.fresh_run(a_id), reading.fresh_run(b_id))
     from_seq = boundary_of(a, b)
     a_open, b_open = a.head.terminal_seq is None, b.head.terminal_seq is None
     end = compared_end(a, b, a_open=a_open, b_open=b_open)

@@ -29,7 +29,7 @@ class RunsDiff:
 async def diff_runs(reading: Reading, states: StateReader, a_id: RunId, b_id: RunId, limit: int) -> RunsDiff:
     """Compare run ``a`` with run ``b``, reporting at most ``limit`` events. While a run is open its end is not known: only as much as both
     hold is compared then, and the answer says ``truncated``."""
-    (a, _), (b, _) = await asyncio.gather(reading.run(a_id, Freshness.LATEST), reading.run(b_id, Freshness.LATEST))
+    a, b = await asyncio.gather(reading.fresh_run(a_id), reading.fresh_run(b_id))
     shared = min(lineage.shared_prefix(a, b), a.head.seq + 1, b.head.seq + 1)
     a_open, b_open = a.head.terminal_seq is None, b.head.terminal_seq is None
     differ = Differ(limit=limit)

@@ -376,16 +376,18 @@ class Lane:
     # -- looking things up -------------------------------------------------------------------------------------------------------
 
     async def _load_unknown(self, batch: Sequence[Pending]) -> set[RunId]:
-        """Read the heads this lane does not know, answer what has a receipt, read unknown engine counters; return the runs read just now.
+        """Read the heads and engine counters this lane does not know, answer what has a receipt; return the runs read just now.
 
-        The head is read before the receipts: so a conflict is reported only when the append's receipt was not there *after* the head was.
+        The receipts are read last: so a conflict, or a counter that was used, is reported only when the append's receipt was not there
+        *after* what it is concluded from was.
         """
         unknown = {pending.command.run_id for pending in batch if pending.command.run_id not in self._hints}
         if unknown:
             for run_id, head in (await self._writer.load_heads(self._home, sorted(unknown))).items():
                 self._put_hint(run_id, HeadHint(head))
-            await self._answer_from_receipts([pending for pending in batch if pending.command.run_id in unknown])
         await self._load_engine_seqs(batch)
+        if unknown:
+            await self._answer_from_receipts([pending for pending in batch if pending.command.run_id in unknown])
         return unknown
 
     async def _load_engine_seqs(self, batch: Sequence[Pending]) -> None:
@@ -417,7 +419,9 @@ class Lane:
         now_s = asyncio.get_running_loop().time()
         for pending in batch:
             if pending.losses > limits.APPEND_RETRY_MAX:
-                _fail(pending, HeadContended(pending.command.run_id, pending.losses))
+                # It may have lost to its own statement, of which nobody knew whether it landed.
+                contended = HeadContended(pending.command.run_id, pending.losses)
+                _fail(pending, OutcomeUnknown() if pending.in_doubt else contended)
             elif now_s >= pending.give_up_at_s:
                 _fail(
                     pending, OutcomeUnknown() if pending.in_doubt else StoreUnavailable("no answer within the deadline")

@@ -105,8 +105,7 @@ class RunMaker:
             newest = known if hint is None or hint.seq <= known.head.seq else replace(known, head=hint)
             if from_seq <= newest.head.seq:
                 return newest
-        run, _ = await self._reading.run(command.source_run_id, Freshness.LATEST)
-        return run
+        return await self._reading.fresh_run(command.source_run_id)
 
     async def _boundary(self, source: Run, from_seq: int) -> Mark:
         if from_seq == 0:

@@ -49,7 +49,7 @@ class Nearby:
         try:
             await asyncio.wait([asking], timeout=self._earliest_s())
             while not asking.done():
-                if await self._shown(home, receipts):
+                if await self._look(asking, home, receipts):
                     self._leave(asking)
                     self._shown_s.append(loop.time() - begun_s)
                     return runs
@@ -70,6 +70,17 @@ class Nearby:
         half the time that the leader takes, for the way there and back is the least of it, and the replica has it half-way back."""
         shown_s, told_s = min(self._shown_s, default=math.inf), min(self._told_s, default=0.0)
         return max(FAR_S, 0.9 * shown_s if shown_s < told_s else 0.45 * told_s)
+
+    async def _look(
+        self, asking: "asyncio.Task[frozenset[RunId]]", home: Region, receipts: Mapping[bytes, bytes]
+    ) -> bool:
+        """Look once; a replica that hangs does not hold up the leader's answer."""
+        looking = asyncio.create_task(self._shown(home, receipts), name="looking nearby")
+        try:
+            await asyncio.wait([asking, looking], return_when=asyncio.FIRST_COMPLETED)
+            return looking.done() and looking.result()
+        finally:
+            looking.cancel()
 
     async def _shown(self, home: Region, receipts: Mapping[bytes, bytes]) -> bool:
         try:

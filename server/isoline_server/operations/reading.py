@@ -136,6 +136,13 @@ class Reading:
             raise SeqOutOfRange(asked.field, asked.seq, run.head.seq)
         return run, seen
 
+    async def fresh_run(self, run_id: RunId) -> Run:
+        """The run with its newest head, for what is concluded from where it ends. Raises ``StoreUnavailable`` when there is only an old one."""
+        run, seen = await self.run(run_id, Freshness.LATEST)
+        if seen.source is Source.STALE:
+            raise StoreUnavailable("the leader does not answer, and where a log ends is not concluded from an old view")
+        return run
+
     def remember(self, run: Run) -> None:
         """Take a run that was just made or moved as known."""
         self._remember(run)

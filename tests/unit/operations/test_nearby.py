@@ -21,6 +21,7 @@ class Replica:
         self.log = log
         self.follows = True
         self.shows = True
+        self.hangs = False
         self.error = None
         self.shown = lambda receipt: receipt
         self.shows_at_most = None
@@ -28,6 +29,8 @@ class Replica:
 
     async def load_receipts(self, region, keys):
         self.asked += 1
+        if self.hangs:
+            await asyncio.Event().wait()
         if self.error is not None:
             raise self.error
         found = await self.log.load_receipts(region, keys) if self.shows else {}
@@ -90,6 +93,15 @@ async def test_a_replica_that_shows_nothing_leaves_the_word_to_the_leader(log, l
     assert not sent.done()
     log.answering.set()
     assert (await sent).last_seq == 0
+
+
+async def test_a_replica_that_hangs_does_not_hold_up_the_leaders_answer(log, lane, replica):
+    log.answering.clear()
+    replica.hangs = True
+    sent = asyncio.create_task(lane.append(command("one"), None))
+    await eventually(lambda: asked(replica, 1))
+    log.answering.set()
+    assert (await asyncio.wait_for(sent, 5)).last_seq == 0
 
 
 async def test_a_receipt_with_another_digest_is_no_answer(log, lane, replica):
