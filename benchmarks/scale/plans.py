@@ -60,12 +60,14 @@ async def _seed(server: Server) -> str:
 def _explain_all(place: Topology, database: str, tenant: str) -> None:
     with psycopg.connect(place.url(database), autocommit=True) as connection:
         ((after_us, after_id),) = connection.execute(_BEHIND).fetchall()
-        listed = list_sql(Region(HOME))
-        first = {"tenant": tenant, "workflow_id": "", "after_us": None, "after_id": None, "limit": PAGE}
+        home = Region(HOME)
+        first = {"tenant": tenant, "limit": PAGE}
+        rare = {**first, "workflow_id": "rare"}
+        deep = {**first, "after_us": after_us, "after_id": after_id}
         for mode in ("custom", "generic"):
-            _explain(connection, "first page", mode, listed, first)
-            _explain(connection, "a workflow of one run", mode, listed, {**first, "workflow_id": "rare"})
-            _explain(connection, "deep page", mode, listed, {**first, "after_us": after_us, "after_id": after_id})
+            _explain(connection, "first page", mode, list_sql(home, of_workflow=False, behind=False), first)
+            _explain(connection, "a workflow of one run", mode, list_sql(home, of_workflow=True, behind=False), rare)
+            _explain(connection, "deep page", mode, list_sql(home, of_workflow=False, behind=True), deep)
         connection.execute(_LEASE)
         claim = {"tenant": tenant, "workflow_ids": [load.WORKFLOW], "owner": "bench", "ttl_ms": 60_000, "limit": 1}
         for mode in ("custom", "generic"):

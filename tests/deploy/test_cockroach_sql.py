@@ -4,7 +4,6 @@ What only CockroachDB understands was never run on one: here it is only looked a
 """
 
 import importlib
-import inspect
 import pkgutil
 import re
 
@@ -20,6 +19,7 @@ from isoline_client import Client, NewEvent
 from isoline_server.store import cockroach, database
 from isoline_server.store.tables import metadata
 from support.executing import floor
+from support.makers import cases_of
 from support.servers import settings_for, start_region
 from support.sqlfiles import FOLDER, statements
 from support.waiting import eventually
@@ -84,10 +84,10 @@ def needed():
             continue
         for attribute, value in vars(importlib.import_module(f"isoline_server.store.{name.name}")).items():
             if attribute.endswith("_sql") and callable(value):
-                text = value(*["eu"] * len(inspect.signature(value).parameters))
-                visitor = Needs()
-                visitor(pglast.parse_sql(re.sub(r"%\(\w+\)[sbt]", "$1", text).replace("%%", "%")))
-                found |= visitor.found
+                for _, text in cases_of(value, "eu"):
+                    visitor = Needs()
+                    visitor(pglast.parse_sql(re.sub(r"%\(\w+\)[sbt]", "$1", text).replace("%%", "%")))
+                    found |= visitor.found
     return found
 
 

@@ -19,6 +19,7 @@ from isoline_server.domain.errors import InvalidField
 from isoline_server.store import cockroach
 from isoline_server.store.migrations import ddl, lease, versions
 from isoline_server.store.tables import metadata
+from support.makers import cases_of
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "sql"
 STORE = Path(isoline_server.store.__file__).parent
@@ -71,7 +72,7 @@ def shared_texts():
             if name.endswith("_SQL") and isinstance(value, str):
                 found[f"{module.__name__}.{name}"] = value
             elif name.endswith("_sql") and callable(value):
-                found[f"{module.__name__}.{name}"] = value(*["euw1"] * len(inspect.signature(value).parameters))
+                found |= {f"{module.__name__}.{name}{case}": text for case, text in cases_of(value)}
     return found
 
 

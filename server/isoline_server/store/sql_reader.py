@@ -113,18 +113,14 @@ class SqlLogReader:
 
     async def list_runs(self, tenant: Tenant, workflow_id: str, after: RunListing | None, limit: int) -> Sequence[Run]:
         found: list[Run] = []
+        asked: dict[str, Any] = {"tenant": tenant, "limit": limit}
+        if workflow_id:
+            asked["workflow_id"] = workflow_id
+        if after is not None:
+            asked |= {"after_us": after.created_at_us, "after_id": after.run_id}
         for region in self._regions:
-            rows = await self._database.fetch(
-                "list_runs",
-                list_sql(region),
-                {
-                    "tenant": tenant,
-                    "workflow_id": workflow_id,
-                    "after_us": None if after is None else after.created_at_us,
-                    "after_id": None if after is None else after.run_id,
-                    "limit": limit,
-                },
-            )
+            sql = list_sql(region, of_workflow=bool(workflow_id), behind=after is not None)
+            rows = await self._database.fetch("list_runs", sql, asked)
             found += (_run(row, ()) for row in rows)
         found.sort(key=lambda run: (run.created_at_us, run.run_id), reverse=True)
         return found[:limit]
@@ -217,14 +213,17 @@ SELECT seq, prefix_digest, state, state_digest FROM snapshots
 
 
 @functools.cache
-def list_sql(region: Region) -> str:
-    """A tenant's runs of one partition, newest first, behind a (creation time, id)."""
+def list_sql(region: Region, *, of_workflow: bool, behind: bool) -> str:
+    """A tenant's runs of one partition, newest first; of one workflow; behind a (creation time, id).
+
+    A statement for each case: a condition that may be switched off inside one is no condition of an index, and every row before is visited.
+    """
+    workflow = "\n   AND r.workflow_id = %(workflow_id)s::TEXT" if of_workflow else ""
+    moment = "TIMESTAMPTZ 'epoch' + %(after_us)s::BIGINT * INTERVAL '1 microsecond'"
+    after = f"\n   AND (r.created_at, r.run_id) < ({moment}, %(after_id)s::TEXT)" if behind else ""
     return f"""
 SELECT {_RUN_COLUMNS} FROM runs AS r
- WHERE r.region = {region_literal(region)} AND r.tenant = %(tenant)s::TEXT
-   AND (%(workflow_id)s::TEXT = '' OR r.workflow_id = %(workflow_id)s::TEXT)
-   AND (%(after_us)s::BIGINT IS NULL
-        OR (r.created_at, r.run_id) < (TIMESTAMPTZ 'epoch' + %(after_us)s::BIGINT * INTERVAL '1 microsecond', %(after_id)s::TEXT))
+ WHERE r.region = {region_literal(region)} AND r.tenant = %(tenant)s::TEXT{workflow}{after}
  ORDER BY r.created_at DESC, r.run_id DESC LIMIT %(limit)s::BIGINT"""
 
 

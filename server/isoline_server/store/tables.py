@@ -65,6 +65,7 @@ runs = Table(
     PrimaryKeyConstraint("region", "run_id", name="runs_pkey"),
 )
 Index("runs_by_tenant", runs.c.region, runs.c.tenant, runs.c.created_at, runs.c.run_id)
+Index("runs_by_workflow", runs.c.region, runs.c.tenant, runs.c.workflow_id, runs.c.created_at, runs.c.run_id)
 Index(
     "runs_by_wake",
     runs.c.region,
