@@ -13,7 +13,20 @@ from itertools import groupby
 from pathlib import Path
 from types import ModuleType
 
-from benchmarks import append_batch, append_many, append_one, disk, fork, machine, memory, read, replay, report, verify
+from benchmarks import (
+    append_batch,
+    append_many,
+    append_one,
+    disk,
+    fork,
+    machine,
+    memory,
+    read,
+    regions,
+    replay,
+    report,
+    verify,
+)
 from benchmarks.harness import Effort, Row
 from benchmarks.machine import Machine
 from benchmarks.processes import ROOT
@@ -21,7 +34,18 @@ from benchmarks.stage import Stage
 from benchmarks.topology import Topology, topology
 
 # Benchmarks with the same standbys stand together: they share one PostgreSQL. The one that fills gigabytes is its last.
-BENCHMARKS: tuple[ModuleType, ...] = (append_one, append_many, append_batch, read, fork, replay, disk, memory, verify)
+BENCHMARKS: tuple[ModuleType, ...] = (
+    append_one,
+    append_many,
+    append_batch,
+    read,
+    fork,
+    replay,
+    disk,
+    memory,
+    verify,
+    regions,
+)
 ROUNDS = 7
 QUICK_ROUNDS = 2
 ROUNDS_MIN = 5
