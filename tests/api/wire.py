@@ -159,8 +159,8 @@ class Wire:
         request = log_pb.AppendRequest(**{"request_id": request_id(), "run_id": run_id, "events": new, **fields})
         return await self.call("Append", request, timeout_s)
 
-    async def get(self, run_id: str, freshness: int = pb.FRESHNESS_LATEST) -> log_pb.GetRunResponse:
-        return await self.call("GetRun", log_pb.GetRunRequest(run_id=run_id, freshness=freshness))
+    async def get(self, run_id: str, freshness: int = pb.FRESHNESS_LATEST, **fields: Any) -> log_pb.GetRunResponse:
+        return await self.call("GetRun", log_pb.GetRunRequest(run_id=run_id, freshness=freshness, **fields))
 
     async def head(self, run_id: str) -> pb.Position:
         return (await self.get(run_id)).run.head
@@ -172,8 +172,11 @@ class Wire:
         pages = [page async for page in self.call("ReadEvents", request, timeout_s)]
         return verified(Log([record for page in pages for record in page.records], pages))
 
-    async def state(self, run_id: str, at_seq: int | None = None, freshness: int = 0) -> log_pb.GetStateResponse:
-        return await self.call("GetState", log_pb.GetStateRequest(run_id=run_id, at_seq=at_seq, freshness=freshness))
+    async def state(
+        self, run_id: str, at_seq: int | None = None, freshness: int = 0, **fields: Any
+    ) -> log_pb.GetStateResponse:
+        request = log_pb.GetStateRequest(run_id=run_id, at_seq=at_seq, freshness=freshness, **fields)
+        return await self.call("GetState", request)
 
     async def prefix(self, run_id: str, until_seq: int | None = None, **fields: Any) -> log_pb.GetPrefixResponse:
         return await self.call("GetPrefix", log_pb.GetPrefixRequest(run_id=run_id, until_seq=until_seq, **fields))

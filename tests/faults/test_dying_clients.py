@@ -31,11 +31,8 @@ def end(request, dying):
 async def rests(server):
     """No tail is open, and every database connection is free."""
     hub = server._tails
-    databases = (server._writing, server._leading, server._near)
     return (
-        hub._streams == 0
-        and not hub._watched
-        and not any(database._slots._waiters or database._slots.locked() for database in databases)
+        hub._streams == 0 and not hub._watched and not any(database._busy for database in server._replicas._databases)
     )
 
 

@@ -2,6 +2,7 @@
 never wrong; only the leader may say that something does not exist."""
 
 import asyncio
+import time
 
 import grpc
 import pytest
@@ -162,6 +163,26 @@ async def test_g3_with_the_leader_down_the_newest_local_head_is_tagged_stale(wor
     for answer in (await world["us"].state(run_id), await world["us"].prefix(run_id)):
         assert pb.Source.Name(answer.source) == "SOURCE_STALE"
     assert (await world["us"].read(run_id)).sources == ["STALE"]
+
+
+@pytest.mark.topology
+async def test_g3_a_stale_answer_says_how_old_it_may_be(world):
+    """Never younger than it is: what was appended after the replica stood still is not in it, and its age reaches back to then."""
+    run_id = await world["eu"].new_run(3)
+    world.caught_up()
+    world.cluster.pause_replay("us")
+    since_s = time.monotonic()
+    await world["eu"].append(run_id, *events(2))
+    fresh = await world["us"].get(run_id)
+    assert not fresh.HasField("staleness_ms")
+    world.cluster.kill("primary")
+    for ask in (world["us"].get, world["us"].state, world["us"].prefix):
+        least_ms = (time.monotonic() - since_s) * 1000
+        answer = await ask(run_id)
+        assert pb.Source.Name(answer.source) == "SOURCE_STALE"
+        assert answer.staleness_ms >= least_ms
+    (page,) = (await world["us"].read(run_id)).pages
+    assert (len(page.records), page.staleness_ms >= least_ms) == (3, True)
 
 
 @pytest.mark.topology
@@ -421,6 +442,15 @@ async def test_g3_a_position_of_another_history_is_refused(two):
         "PREFIX_MISMATCH",
         "5",
     )
+
+
+async def test_g3_every_read_takes_a_position_seen_elsewhere(two):
+    run_id, other = await two["eu"].new_run(10), await two["eu"].new_run(10)
+    own, foreign = (await two["eu"].read(run_id, 0, 6)).last, (await two["eu"].read(other, 0, 6)).last
+    for ask in (two["us"].get, two["us"].state, two["us"].prefix, two["us"].read):
+        await ask(run_id, known=own)
+        told = await refused(ask(run_id, known=foreign))
+        assert (told.reason, told.metadata["seq"]) == ("PREFIX_MISMATCH", "5")
 
 
 async def test_g3_unknown_runs_are_not_found_by_a_fresh_read(two):

@@ -39,7 +39,7 @@ from isoline_server.store.tables import metadata
 pytestmark = pytest.mark.postgres
 
 DIALECTS = ("postgresql+psycopg", "cockroachdb+psycopg")
-ALL_STEPS = tuple(f"{number:04}" for number in range(1, 15))
+ALL_STEPS = tuple(f"{number:04}" for number in range(1, 16))
 REGIONS = ("us-east1", "europe-west1", "us-west1")
 _NUMBERS = itertools.count()
 

@@ -11,7 +11,8 @@ retries by itself only a read whose connection had died while it waited. It tell
 * ``23505``: a row with this key exists, nothing was done.
 
 A statement is never taken back. A caller that goes away leaves its connection, and says nothing to the server: PostgreSQL would answer a
-cancel by ending a commit's wait for its standbys, and then show a row that no other node has.
+cancel by ending a commit's wait for its standbys, and then show a row that no other node has. Nor is connecting given up half way: the server
+would wait a minute for the rest of the handshake, and everything that waits for all its backends (DROP DATABASE) would wait with it.
 """
 
 import asyncio
@@ -22,7 +23,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any, Final
+from typing import Any, Final, Self
 
 import psycopg
 from opentelemetry.trace import SpanKind
@@ -62,6 +63,14 @@ class UniqueKey(Exception):
 
 class _Connection(psycopg.AsyncConnection[tuple[Any, ...]]):
     """Psycopg's, but for what a cancelled wait does: nothing but leave. See this module's first lines."""
+
+    @classmethod
+    async def connect(cls, *args: Any, **kwargs: Any) -> Self:
+        try:
+            return await super().connect(*args, **kwargs)
+        except (psycopg.Error, asyncio.CancelledError) as error:
+            # The traceback's frames would keep the socket of what came to nothing open for as long as somebody keeps the error.
+            raise error.with_traceback(None)  # noqa: B904
 
     async def wait(self, gen: Any, interval: float = 0.1, timeout: float | None = None) -> Any:
         return await waiting.wait_async(gen, self.pgconn.socket, interval=interval, timeout=timeout)
@@ -104,9 +113,11 @@ class Database:
         self._view = view
         self._follower_reads = follower_reads and view is None
         self._proof: QuorumProof | None = None
+        self._size = size
         self._slots = asyncio.Semaphore(size)
         self._idle: list[_Held] = []
         self._busy: set[_Held] = set()
+        self._opening: set[asyncio.Task[_Held]] = set()
         self._closed = False
         self.is_cockroach = False
         self.leads = False
@@ -122,6 +133,10 @@ class Database:
         self._closed = True
         for held in self._busy:
             _hang_up(held)
+        if self._opening:
+            await asyncio.wait(self._opening, timeout=CONNECT_TIMEOUT_S)
+        for opening in self._opening:
+            opening.cancel()
         while self._idle:
             await self._idle.pop().outer.close()
         for engine in self._engines.values():
@@ -247,6 +262,8 @@ class Database:
 
     async def _take(self) -> _Held:
         now_s = time.monotonic()
+        while len(self._idle) > self._size:
+            await _discard(self._idle.pop(0))
         while self._idle:
             held = self._idle.pop()
             if (
@@ -257,7 +274,19 @@ class Database:
             ):
                 return held
             await _discard(held)
-        return await self._connect(now_s)
+        opening = asyncio.create_task(self._connect(now_s), name="opening")
+        self._opening.add(opening)
+        opening.add_done_callback(self._opening.discard)
+        try:
+            return await asyncio.shield(opening)
+        except asyncio.CancelledError:
+            opening.add_done_callback(self._keep)
+            raise
+
+    def _keep(self, opening: "asyncio.Task[_Held]") -> None:
+        """What nobody waits for any more is there for the next."""
+        if not opening.cancelled() and opening.exception() is None:
+            self._idle.append(opening.result())
 
     async def _connect(self, now_s: float) -> _Held:
         place = await self._places.place()
