@@ -47,6 +47,13 @@ def drill(
             help="Seconds until the operator acts. Reported apart from what Isoline needs.",
         ),
     ] = 1.0,
+    failover: Annotated[
+        str,
+        typer.Option(
+            "--failover",
+            help="Who promotes: operator (the drill itself), patroni (region-loss only; with etcd), or auto: Patroni where it is installed.",
+        ),
+    ] = "auto",
     plot: Annotated[
         Path | None, typer.Option("--plot", help="Also draw the timeline, as .png or .svg.", show_default=False)
     ] = None,
@@ -63,7 +70,7 @@ def drill(
     120 ms; puts load on all of them; does something terrible; and holds what every client was told against the logs of every region.
 
     \b
-      region-loss      the leading region is killed; an operator promotes another; the region comes back
+      region-loss      the leading region is killed; an operator or Patroni promotes another; the region comes back
       isolate          the leading region is cut off and lives on; then a following one
       lag              a replica falls behind, and is then cut off
       executor-loss    executors are killed in the middle of effects
@@ -74,12 +81,15 @@ def drill(
 
     \b
       isoline drill region-loss --seed 7 --plot timeline.svg
+      isoline drill region-loss --failover patroni
       isoline drill isolate --wan proxies --json
     """  # noqa: D301 - the backspace is click's marker for a paragraph that is shown as it is
-    _check(name, wan, plot)
+    _check(name, wan, failover, plot)
     folder = keep or Path(tempfile.mkdtemp(prefix="isoline-drill-"))
     try:
-        report = _carried_out(name, folder, seed=seed, wan=wan, rate=rate, detection_s=detection, durable=not fast)
+        report = _carried_out(
+            name, folder, seed=seed, wan=wan, rate=rate, detection_s=detection, failover=failover, durable=not fast
+        )
         if plot is not None:
             _draw(report, plot)
         _tell(report, as_json=as_json)
@@ -90,13 +100,18 @@ def drill(
         raise typer.Exit(EXIT_FAILED)
 
 
-def _check(name: str, wan: str, plot: Path | None) -> None:
+def _check(name: str, wan: str, failover: str, plot: Path | None) -> None:
+    from isoline_drill.patroni.choice import ASKED, makes_no_sense
     from isoline_drill.plot import FORMATS
 
     if name not in NAMES:
         _refuse(f"DRILL: there is {', '.join(NAMES)}; not {name}")
     if wan not in ("auto", "namespaces", "proxies"):
         _refuse(f"--wan: auto, namespaces or proxies; not {wan}")
+    if failover not in ASKED:
+        _refuse(f"--failover: {', '.join(ASKED)}; not {failover}")
+    if (why := makes_no_sense(name, failover, wan)) is not None:
+        _refuse(why)
     if plot is not None and plot.suffix not in FORMATS:
         _refuse(f"--plot: the name must end in {' or '.join(FORMATS)}; not {plot.name}")
 
@@ -107,9 +122,10 @@ def _refuse(text: str) -> None:
 
 
 def _carried_out(
-    name: str, folder: Path, *, seed: int, wan: str, rate: float, detection_s: float, durable: bool
+    name: str, folder: Path, *, seed: int, wan: str, rate: float, detection_s: float, failover: str, durable: bool
 ) -> "Report":
     from isoline_drill.errors import DrillError
+    from isoline_drill.patroni.choice import choose
     from isoline_drill.promotion import PromotionRefused
     from isoline_drill.scenarios import SCENARIOS
     from isoline_drill.stage import Stage
@@ -127,7 +143,8 @@ def _carried_out(
 
     try:
         (folder / "logs").mkdir(parents=True)
-        with World(Order(folder=folder, wan=kinds[wan], durable=durable), say) as world:
+        patroni = choose(name, failover, kinds[wan], say)
+        with World(Order(folder=folder, wan=kinds[wan], patroni=patroni, durable=durable), say) as world:
             stage = Stage(world, seed=seed, rate=rate, detection_s=detection_s)
             SCENARIOS[name](stage)
             return stage.report(name)

@@ -10,13 +10,13 @@ import time
 from collections.abc import Callable, Collection
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from threading import Lock, RLock
 from types import TracebackType
-from typing import Final, Literal, Self
+from typing import Final, Self
 
+from isoline_drill.failover import Rejoined, Return, Step, TakenOver, Way
 from isoline_drill.promotion import PROMOTION_WAIT_S, Moment, Promotion, PromotionRefused, check_excluded, choose
 from isoline_drill.region_nodes import RegionNodes
 from isoline_drill.wan.base import Wan
@@ -36,24 +36,17 @@ PROMOTE_S: Final = 60
 
 _POLL_S: Final = 0.02
 
-Way = Literal["streams already", "followed", "rewound", "copied"]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Rejoined:
-    """How a region came back: on the data it had, after pg_rewind, or with a new copy, and then ``reason`` says why."""
-
-    region: str
-    way: Way
-    reason: str = ""
-
 
 class RegionDatabases:
-    """One PostgreSQL a region. Everything is synchronous and may be called from any thread; the operator's verbs wait for one another.
+    """One PostgreSQL a region, and an operator (see ``failover.Databases``). Everything is synchronous and may be called from any thread; the
+    operator's verbs wait for one another.
 
     ``folder`` must be new; it is kept, with the logs in it. ``None`` means a temporary one, removed at the end. ``durable=False`` gives
     up surviving a power cut for speed (for tests); a killed process loses nothing either way. ``on_progress`` hears of each step.
     """
+
+    way: Way = "operator"
+    ttl_s: int | None = None
 
     def __init__(
         self,
@@ -247,10 +240,31 @@ class RegionDatabases:
             refusal = self._rewind(region) if self._led(region) else None
             copied = self._nodes.follow(region, self._leader)
             self._apart.discard(region)
-            way: Way = "copied" if copied else "followed" if refusal is None else "rewound"
+            way: Return = "copied" if copied else "followed" if refusal is None else "rewound"
             back = Rejoined(region=region, way=way, reason=refusal or copied or "")
             self._report(f"{region}: back ({back.way}{f': {back.reason}' if back.reason else ''})")
             return back
+
+    def fail_over(self, detection_s: float) -> TakenOver:
+        """Act as an operator who notices after a while, and promotes the standby that has received most."""
+        time.sleep(detection_s)
+        acting = Moment.now()
+        done = self.promote()
+        steps = [
+            Step(at=done.detached, what=f"standbys detached from {done.old}"),
+            Step(at=done.promoted, what=f"{done.new} promoted"),
+        ]
+        if (following := done.follower_streaming) is not None:
+            steps.append(Step(at=following, what=f"a standby follows {done.new}"))
+        return TakenOver(
+            old=done.old,
+            new=done.new,
+            detection_s=detection_s,
+            acting=acting,
+            promoted=done.promoted,
+            follower_streaming=following,
+            steps=steps,
+        )
 
     # --- how a promotion goes ---
 

@@ -38,7 +38,7 @@ class Program:
         self.log = log
         self._argv = enter.command(namespace, argv)
         self._environment = dict(environment)
-        self._ready = ready.encode()
+        self._ready = ready
         self._child: subprocess.Popen[bytes] | None = None
         self._said_before = 0
 
@@ -63,7 +63,7 @@ class Program:
         """Raises ``DrillError`` with the end of its log when it ends, or does not serve in time."""
         assert self._child is not None
         deadline = time.monotonic() + within_s
-        while self._ready not in self._said():
+        while self._ready not in self.said():
             if self._child.poll() is not None:
                 raise DrillError(
                     f"{self.name} ended with {self._child.returncode} before it served:\n{self.log_tail()}"
@@ -101,15 +101,16 @@ class Program:
         except subprocess.TimeoutExpired:
             raise DrillError(f"{self.name} does not end within {within_s:.0f} s:\n{self.log_tail()}") from None
 
+    def said(self) -> str:
+        """What it has written since it was started last."""
+        with self.log.open("rb") as log:
+            log.seek(self._said_before)
+            return log.read().decode(errors="replace")
+
     def log_tail(self) -> str:
         """The end of what it wrote, for people."""
         text = self.log.read_text(encoding="utf-8", errors="replace") if self.log.exists() else ""
         return "\n".join(f"  | {line}" for line in text.splitlines()[-_TAIL_LINES:])
-
-    def _said(self) -> bytes:
-        with self.log.open("rb") as log:
-            log.seek(self._said_before)
-            return log.read()
 
     def _signal(self, number: signal.Signals) -> None:
         if self.running:

@@ -34,6 +34,12 @@ class Moment:
     def now(cls) -> Self:
         return cls(monotonic_s=time.monotonic(), unix_s=time.time())
 
+    @classmethod
+    def at_unix(cls, unix_s: float) -> Self:
+        """A moment that somebody wrote down, as far as the wall clock has not been set since."""
+        now = cls.now()
+        return cls(monotonic_s=now.monotonic_s - (now.unix_s - unix_s), unix_s=unix_s)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Promotion:

@@ -5,9 +5,10 @@ Whoever works here stands outside the WAN, as one who reaches every region's con
 
 import contextlib
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from functools import partial
+from types import MappingProxyType
 from typing import Final
 
 from isoline_drill.promotion import wal_bytes
@@ -22,6 +23,14 @@ from isoline_server.embedded.standby import Standby
 
 ADMITTED: Final = ("127.0.0.0/8", "10.77.0.0/16")
 """The addresses that a WAN uses."""
+EVERY_NODE: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "shared_buffers": "64MB",
+        "full_page_writes": "on",  # or pg_rewind refuses
+        "wal_keep_size": "256MB",  # pg_rewind reads back to the checkpoint before the promotion, on the node that led
+    }
+)
+"""Beside what a standby of the embedded PostgreSQL is told, whoever looks after the nodes."""
 REACH_S: Final = 5.0
 """A node that does not answer for so long counts as out of reach."""
 
@@ -164,10 +173,8 @@ class RegionNodes:
             passfile=self._installation.folder.passfile,
             durable=self._durable,
             extra={
+                **EVERY_NODE,
                 "synchronous_standby_names": quorum_of(self._others(region)),
-                "shared_buffers": "64MB",
-                "full_page_writes": "on",  # or pg_rewind refuses
-                "wal_keep_size": "256MB",  # pg_rewind reads back to the checkpoint before the promotion, on the node that led
                 "wal_retrieve_retry_interval": "50ms",  # so long a standby looks away when its leader's timeline ends
             },
         )

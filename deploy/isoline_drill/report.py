@@ -8,6 +8,7 @@ from rich.console import Console
 from rich.table import Table
 
 from isoline_drill.checker import Verdict
+from isoline_drill.failover import Way
 from isoline_drill.timeline import BUCKET_MS, SHOWN, Timeline
 
 FINDINGS_SHOWN: Final = 20
@@ -16,17 +17,37 @@ _ROW_S: Final = 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Failover:
-    """How long appends stood still. ``detection_ms`` is a setting: how long the operator waited before acting.
+    """How long appends stood still, and who promoted. ``detection_ms`` is a setting: how long the operator waited before acting, or Patroni's
+    ``ttl_s``, of which up to a second is over when the fault comes: then it is what was left.
 
-    ``rto_ms``: from the fault to the first append acknowledged by the new leader, without the detection. ``promotion_ms``: the operator's part
+    ``rto_ms``: from the fault to the first append acknowledged by the new leader, without the detection. ``promotion_ms``: the promoter's part
     of it, until the promotion is acknowledged: the new leader leads and a standby follows it, before which no commit has a quorum.
     ``own_rto_ms``: Isoline's part, from there to that append: servers find the new leader, and a client that waited is answered.
     """
 
+    way: Way
+    ttl_s: int | None
     detection_ms: int
     rto_ms: int
     promotion_ms: int
     own_rto_ms: int
+
+
+def failover_of(
+    *, way: Way, ttl_s: int | None, detection_ms: int, acting_ms: int, outage_ms: int, own_rto_ms: int
+) -> Failover:
+    """Apart what was waited for by setting and what was not: all counted from the fault, ``acting_ms`` until somebody acted, ``outage_ms``
+    until an append was acknowledged."""
+    waited_ms = min(detection_ms, acting_ms)
+    rto_ms = outage_ms - waited_ms
+    return Failover(
+        way=way,
+        ttl_s=ttl_s,
+        detection_ms=waited_ms,
+        rto_ms=rto_ms,
+        promotion_ms=rto_ms - own_rto_ms,
+        own_rto_ms=own_rto_ms,
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,6 +110,8 @@ class Report:
             "lost": verdict.lost,
             "duplicates": verdict.duplicates,
             "gaps": verdict.gaps,
+            "failover": None if failover is None else failover.way,
+            "ttl_s": None if failover is None else failover.ttl_s,
             "detection_ms": None if failover is None else failover.detection_ms,
             "rto_ms": None if failover is None else failover.rto_ms,
             "own_rto_ms": None if failover is None else failover.own_rto_ms,

@@ -12,8 +12,8 @@ from isoline_drill import traffic
 from isoline_drill.checker import check
 from isoline_drill.errors import DrillError
 from isoline_drill.history import Append, Look, Operation
-from isoline_drill.promotion import Moment, Promotion
-from isoline_drill.report import Executed, Failover, Report, Staleness
+from isoline_drill.promotion import Moment
+from isoline_drill.report import Executed, Failover, Report, Staleness, failover_of
 from isoline_drill.timeline import Mark, make_timeline
 from isoline_drill.world import World
 
@@ -60,16 +60,11 @@ class Stage:
         do()
         return self._fault_us
 
-    def promote(self, new: str | None = None) -> Promotion:
-        """Wait as long as detection takes, then be the operator."""
-        self.let_pass(self.detection_s)
-        promoted = self.world.databases.promote(new)
-        self._mark_at(promoted.detached, f"standbys detached from {promoted.old}")
-        self._mark_at(promoted.promoted, f"{promoted.new} promoted")
-        if promoted.follower_streaming is not None:
-            self._mark_at(promoted.follower_streaming, f"a standby follows {promoted.new}")
-        self._promotion = promoted
-        return promoted
+    def fail_over(self) -> None:
+        """Have another region lead, in the way of this world's databases."""
+        self._taken = self.world.databases.fail_over(self.detection_s)
+        for step in self._taken.steps:
+            self._mark_at(step.at, step.what)
 
     def wait_acknowledged(self, since_us: int, region: str | None = None) -> int:
         """Wait for an append that was acknowledged after a moment; when that was."""
@@ -77,17 +72,19 @@ class Stage:
 
     def measure_failover(self) -> None:
         """From the fault and the promotion to the first append after it."""
-        promoted_us = _us(self._promotion.promoted)
-        first_us = self.wait_acknowledged(promoted_us)
+        taken, databases = self._taken, self.world.databases
+        first_us = self.wait_acknowledged(_us(taken.promoted))
         self.marks.append(Mark(first_us, "first append acknowledged"))
-        detection_ms = round(self.detection_s * 1000)
-        rto_ms = (first_us - self._fault_us) // 1000 - detection_ms
-        if (following := self._promotion.follower_streaming) is None:
-            raise DrillError(f"no standby follows {self._promotion.new}")
-        # The first append may be answered before the operator's own look has seen the standby: then nothing is left for our part.
-        own_rto_ms = max(0, (first_us - _us(following)) // 1000)
-        self.failover = Failover(
-            detection_ms=detection_ms, rto_ms=rto_ms, promotion_ms=rto_ms - own_rto_ms, own_rto_ms=own_rto_ms
+        if (following := taken.follower_streaming) is None:
+            raise DrillError(f"no standby follows {taken.new}")
+        self.failover = failover_of(
+            way=databases.way,
+            ttl_s=databases.ttl_s,
+            detection_ms=round(taken.detection_s * 1000),
+            acting_ms=(_us(taken.acting) - self._fault_us) // 1000,
+            outage_ms=(first_us - self._fault_us) // 1000,
+            # The first append may be answered before the operator's own look has seen the standby: then nothing is left for our part.
+            own_rto_ms=max(0, (first_us - _us(following)) // 1000),
         )
 
     def check(self, holds: bool, otherwise: str) -> None:

@@ -18,6 +18,8 @@ from typing import Final, Self
 
 from isoline_drill import shop, workflows
 from isoline_drill.databases import RegionDatabases
+from isoline_drill.failover import Databases
+from isoline_drill.patroni import PatroniDatabases, Programs
 from isoline_drill.processes import Program, environment
 from isoline_drill.wan import open_wan
 from isoline_drill.wan.base import Kind, Wan
@@ -35,10 +37,12 @@ LEASE_TTL: Final = "3s"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Order:
-    """What kind of world. ``folder`` keeps logs, histories and databases; ``wan`` None: the best that works here."""
+    """What kind of world. ``folder`` keeps logs, histories and databases; ``wan`` None: the best that works here; ``patroni`` None: an
+    operator promotes."""
 
     folder: Path
     wan: Kind | None = None
+    patroni: Programs | None = None
     round_trips_ms: Mapping[tuple[str, str], float] = field(default_factory=lambda: ROUND_TRIPS_MS)
     durable: bool = True
     executors: bool = True
@@ -61,7 +65,7 @@ class World:
         self.servers: dict[str, Program] = {}
         self.executors: dict[str, Program] = {}
         self.wan: Wan
-        self.databases: RegionDatabases
+        self.databases: Databases
 
     def __enter__(self) -> Self:
         with ExitStack() as stack:
@@ -72,11 +76,7 @@ class World:
             self.report(
                 f"WAN of {self.wan.kind}: {', '.join(f'{a}-{b} {ms:g} ms' for (a, b), ms in self.order.round_trips_ms.items())}"
             )
-            self.databases = stack.enter_context(
-                RegionDatabases(
-                    self.wan, self.folder / "databases", durable=self.order.durable, on_progress=self.report
-                )
-            )
+            self.databases = stack.enter_context(self._make_databases())
             self._migrate()
             self._start_regions()
             self._stack = stack.pop_all()
@@ -135,6 +135,12 @@ class World:
         self.report(f"{region}: server and executor serve again")
 
     # --- how it is put together ---
+
+    def _make_databases(self) -> Databases:
+        folder, durable, report = self.folder / "databases", self.order.durable, self.report
+        if (programs := self.order.patroni) is not None:
+            return PatroniDatabases(self.wan, folder, programs, durable=durable, on_progress=report)
+        return RegionDatabases(self.wan, folder, durable=durable, on_progress=report)
 
     def _migrate(self) -> None:
         config = self._write_config(self.databases.leader, "migrate")

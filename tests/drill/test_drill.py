@@ -44,8 +44,9 @@ def test_the_command_knows_every_scenario():
 
 
 def test_a_region_is_lost_and_comes_back():
-    report, code = drilled("region-loss", "--seed", "11")
+    report, code = drilled("region-loss", "--seed", "11", "--failover", "operator")
     assert_passed(report, code)
+    assert (report["failover"], report["ttl_s"], report["detection_ms"]) == ("operator", None, 1000)
     assert report["rto_ms"] > 0
     assert report["forks_continued"] > 0
     assert report["effects"] > 0
@@ -69,7 +70,7 @@ def test_the_other_drills(name):
 @MORE
 @pytest.mark.parametrize("seed", range(21, 26))
 def test_a_region_is_lost_at_other_moments(seed):
-    assert_passed(*drilled("region-loss", "--seed", str(seed)))
+    assert_passed(*drilled("region-loss", "--seed", str(seed), "--failover", "operator"))
 
 
 @pytest.mark.parametrize(

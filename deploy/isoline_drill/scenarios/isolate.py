@@ -23,7 +23,7 @@ def _leader_cut_off(stage: Stage) -> None:
     stage.start_traffic()
     stage.let_pass(stage.dice.uniform(2.0, 3.0))
     cut_us = stage.fault(f"{cut} cut off, and alive", lambda: world.wan.isolate(cut))
-    stage.promote()
+    stage.fail_over()
     stage.measure_failover()
     stage.let_pass(HOLD_S)
     healed_us = stage.mark(f"{cut} reachable again: two nodes believe that they lead")
@@ -35,7 +35,6 @@ def _leader_cut_off(stage: Stage) -> None:
         healed_us, cut
     )  # its server has found the new leader, though the old one is nearer and still up
     stage.mark(f"clients of {cut} are acknowledged again")
-    world.databases.fence(cut)
     back = world.databases.rejoin(cut)
     stage.mark(f"{cut}'s database follows again ({back.way})")
     stage.let_pass(2.0)
