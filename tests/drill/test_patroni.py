@@ -10,10 +10,20 @@ import pytest
 import yaml
 from typer.testing import CliRunner
 
+from drill.loopback import Loopback
 from drill.test_drill import assert_passed, drilled
 from isoline_client.cli.program import make_app
 from isoline_drill.errors import DrillError
-from isoline_drill.patroni import NotInstalled, Programs, capsule, choice, find_programs, installed, said
+from isoline_drill.patroni import (
+    NotInstalled,
+    PatroniDatabases,
+    Programs,
+    capsule,
+    choice,
+    find_programs,
+    installed,
+    said,
+)
 from isoline_drill.patroni.settings import (
     ELECTION_MS,
     HEARTBEAT_MS,
@@ -223,6 +233,13 @@ def test_the_command_says_what_to_install(machine):
     machine(programs=None)
     done = CliRunner().invoke(make_app(), ["drill", "region-loss", "--failover", "patroni"])
     assert (done.exit_code, "isoline drill: there is no etcd" in done.stderr) == (4, True)
+
+
+def test_a_wan_without_namespaces_is_refused_before_anything_is_made(tmp_path):
+    databases = PatroniDatabases(Loopback(), tmp_path / "new", FOUND, on_progress=print)
+    with pytest.raises(DrillError, match="needs --wan namespaces"):
+        databases.__enter__()
+    assert not (tmp_path / "new").exists()
 
 
 # --- what is read from it ---

@@ -165,11 +165,12 @@ class PatroniDatabases:
         )
 
     def rejoin(self, region: str) -> Rejoined:
-        """Start the region's programs and let Patroni bring it back. On return it streams, and commits may count on it."""
+        """Start the region's programs, if they were killed, and let Patroni bring it back. On return it streams, and commits may count on it."""
         node = self._nodes[region]
-        node.etcd.launch()
-        node.etcd.wait_ready(START_S)
-        node.start_patroni()
+        if not node.running:
+            node.etcd.launch()
+            node.etcd.wait_ready(START_S)
+            node.start_patroni()
         self._await_counted([region], REJOIN_S)
         back = Rejoined(region=region, way=said.way_back(node.said()))
         self._report(f"{region}: back ({back.way})")
