@@ -5,18 +5,21 @@ A request is serialised once, and the very same bytes are sent on every try. Wha
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final, Generic, cast
 
 import grpc
 from grpc.aio import EOF, AioRpcError, Channel, UnaryStreamCall
 from opentelemetry.trace import Span
 
+from isoline.v1 import log_service_pb2 as log_pb
 from isoline_client import limits, telemetry
 from isoline_client.errors import ClientClosed, DeadlineExceeded, IsolineError, from_rpc_error
+from isoline_client.gathering import Gathering
 from isoline_client.retry import Attempts, Clock, Verdict
-from isoline_client.wire import A, Method, Q
+from isoline_client.wire import APPEND, APPEND_MANY, A, Method, Q
 
 _OPTIONS: Final[tuple[tuple[str, Any], ...]] = (
     ("grpc.max_receive_message_length", limits.MESSAGE_BYTES_MAX),
@@ -47,7 +50,8 @@ class Tls:
 class Endpoint:
     """One address: its channel, opened at first use, and since when it is left alone."""
 
-    __slots__ = ("_calls", "_channel", "_tls", "address", "rest_until")
+    __slots__ = ("_calls", "_channel", "_tls", "address", "gathering", "rest_until")
+    gathering: Gathering
 
     def __init__(self, address: str, tls: Tls | None) -> None:
         self.address = address
@@ -118,6 +122,10 @@ class Connection:
         self.timeout_s = timeout_s
         self.closed = False
         self._endpoints = tuple(Endpoint(address, tls) for address in addresses)
+        for endpoint in self._endpoints:
+            endpoint.gathering = Gathering(
+                partial(self._append_alone, endpoint), partial(self._append_together, endpoint)
+            )
         self._metadata: telemetry.Metadata = (("authorization", f"Bearer {api_key}"),) if api_key else ()
         self._clock = clock
 
@@ -127,12 +135,38 @@ class Connection:
         """Carry out a call with one answer, with as many tries as the law and the time allow."""
         assert method.changes == (request_id is not None)
         data = request.SerializeToString()
-        attempts = self._attempts(timeout_s, request_id)
+
+        async def once(endpoint: Endpoint, timeout_try_s: float) -> A:
+            return await self._try(endpoint, method, data, timeout_try_s)
+
+        return await self._until_answered(once, self._attempts(timeout_s, request_id))
+
+    async def append(self, request: log_pb.AppendRequest, *, timeout_s: float | None = None) -> log_pb.AppendResponse:
+        """Carry out an append as ``call`` does, but together with others that are under way in the same turn of the event loop."""
+
+        async def once(endpoint: Endpoint, timeout_try_s: float) -> log_pb.AppendResponse:
+            if telemetry.is_traced():
+                return await self._append_alone(endpoint, request, timeout_try_s)  # with its own trace
+            return await endpoint.gathering.append(request, timeout_try_s)
+
+        return await self._until_answered(once, self._attempts(timeout_s, request.request_id))
+
+    async def _append_alone(
+        self, endpoint: Endpoint, request: log_pb.AppendRequest, timeout_s: float
+    ) -> log_pb.AppendResponse:
+        return await self._try(endpoint, APPEND, request.SerializeToString(), timeout_s)
+
+    async def _append_together(
+        self, endpoint: Endpoint, request: log_pb.AppendManyRequest, timeout_s: float
+    ) -> log_pb.AppendManyResponse:
+        return await self._try(endpoint, APPEND_MANY, request.SerializeToString(), timeout_s)
+
+    async def _until_answered(self, once: Callable[[Endpoint, float], Awaitable[A]], attempts: Attempts) -> A:
         while True:
             endpoint = self.choose()
             timeout_try_s = attempts.try_timeout_s(last_resort=len(self._endpoints) == 1)
             try:
-                answer = await self._try(endpoint, method, data, timeout_try_s)
+                answer = await once(endpoint, timeout_try_s)
             except IsolineError as error:
                 await self.recover(endpoint, attempts, error)
             else:

@@ -53,8 +53,11 @@ from typing import Any, Final, Self
 import grpc
 from google.rpc import error_details_pb2, status_pb2
 
+from isoline.v1 import log_service_pb2 as log_pb
+
 DOMAIN: Final = "isoline.dev"
 _STATUS_KEY: Final = "grpc-status-details-bin"
+_CODE_NAMES: Final = {code.value[0]: code.name for code in grpc.StatusCode}
 _NOT_CONNECTED: Final = "failed to connect to all addresses"
 
 
@@ -396,6 +399,13 @@ def from_rpc_error(failure: grpc.RpcError) -> IsolineError:
         message=text,
         code=code,
         retry_after_s=retry_after_s,
+    )
+
+
+def from_append_error(error: log_pb.AppendError) -> IsolineError:
+    """Turn what a server says of one append among several into an error of this module."""
+    return _classify(
+        reason=error.reason, metadata=dict(error.metadata), message=error.message, code=_CODE_NAMES[error.code]
     )
 
 

@@ -15,6 +15,9 @@ APPEND_EVENTS_MAX: Final = 1_000
 APPEND_BYTES_MAX: Final = 4 * 1024 * 1024
 """Payload bytes of one append."""
 
+APPEND_MANY_MAX: Final = 64
+"""Appends of one call."""
+
 MESSAGE_BYTES_MAX: Final = 64 * 1024 * 1024
 """One answer. Pages stay under 1 MiB and states under 8 MiB; the rest is room for servers with other limits."""
 

@@ -67,7 +67,7 @@ class Run:
         request.engine = engine
         request.engine_seq = engine_seq
         request.lease_epoch = lease_epoch
-        answer = await self._connection.call(wire.APPEND, request, request_id=request.request_id, timeout_s=timeout_s)
+        answer = await self._connection.append(request, timeout_s=timeout_s)
         return wire.appended(answer, len(new))
 
     async def read(

@@ -27,6 +27,11 @@ def start_span(path: str, known: Mapping[str, str | int]) -> Span:
     return _tracer.start_span(path, kind=SpanKind.CLIENT, attributes=known)
 
 
+def is_traced() -> bool:
+    """Whether somebody records the caller's work, and wants each of its calls told apart."""
+    return trace.get_current_span().is_recording()
+
+
 def with_trace(span: Span, metadata: Metadata) -> Metadata:
     """The call's metadata, with the trace context when somebody records it."""
     if not span.is_recording():

@@ -39,6 +39,9 @@ CREATE_RUN: Final[Method[log_pb.CreateRunRequest, log_pb.CreateRunResponse]] = M
 APPEND: Final[Method[log_pb.AppendRequest, log_pb.AppendResponse]] = Method(
     f"{_LOG}/Append", log_pb.AppendResponse.FromString, changes=True
 )
+APPEND_MANY: Final[Method[log_pb.AppendManyRequest, log_pb.AppendManyResponse]] = Method(
+    f"{_LOG}/AppendMany", log_pb.AppendManyResponse.FromString
+)
 FORK_RUN: Final[Method[log_pb.ForkRunRequest, log_pb.ForkRunResponse]] = Method(
     f"{_LOG}/ForkRun", log_pb.ForkRunResponse.FromString, changes=True
 )

@@ -90,7 +90,7 @@ class RegionServer:
             leader_deadline_s=settings.leader_deadline_ms / 1000,
             on_damage=_report_damage,
         )
-        states = StateReader(reading=reading, writer=writer, decode=codec.decode_content)
+        states = StateReader(reading=reading, writer=writer, decode_if=codec.decode_content_if)
         self._snapshots = SnapshotKeeper(states)
         replays = ReplayComparer(reading=reading, decode=codec.decode, clock=now_us, ids=ids)
         self._lanes = Lanes(

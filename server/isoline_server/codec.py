@@ -3,6 +3,8 @@
 Bytes are made once, by ``encode``, when an event is accepted. Nothing re-serialises a record that was read.
 """
 
+from collections.abc import Callable
+
 from google.protobuf.message import DecodeError
 
 from isoline.v1 import common_pb2 as pb
@@ -57,9 +59,10 @@ def decode(record: bytes) -> Event:
     )
 
 
-def decode_content(record: bytes) -> EventContent:
-    """Only what happened; the stamp is left unread."""
-    return _content(_parse(record).content)
+def decode_content_if(record: bytes, wanted: Callable[[str], bool]) -> EventContent | None:
+    """Only what happened, and only if its type is wanted: what a fold passes over is not made. The stamp is left unread."""
+    content = _parse(record).content
+    return _content(content) if wanted(content.type) else None
 
 
 def _parse(record: bytes) -> pb.Event:

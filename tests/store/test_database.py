@@ -23,21 +23,22 @@ def uncollected() -> Iterator[None]:
 
 async def left_while_connecting(database: Database) -> None:
     """A caller that goes away before the database has let it in."""
+    before = set(database._opening)
     call = asyncio.create_task(database.fetch("look", "select 1"))
-    await eventually(lambda: opening(database), every_s=0, what="the connection's begin")
+    await eventually(lambda: opening(database, before), every_s=0, what="the connection's begin")
     call.cancel()
     with pytest.raises(asyncio.CancelledError):
         await call
 
 
-async def opening(database: Database) -> bool:
-    return bool(database._opening)
+async def opening(database: Database, before: set[object]) -> bool:
+    return bool(database._opening - before)
 
 
 def connections(pg_cluster, url: str) -> int:
-    """How many clients the database has, those included that are not let in yet."""
+    """How many clients the database has, those included that are not let in yet: they have no database so far."""
     name = url.rpartition("/")[2].partition("?")[0]
-    sql = f"select count(*) from pg_stat_activity where backend_type = 'client backend' and datname = '{name}'"
+    sql = f"select count(*) from pg_stat_activity where backend_type = 'client backend' and coalesce(datname, '{name}') = '{name}'"
     return int(pg_cluster.execute("primary", sql))
 
 

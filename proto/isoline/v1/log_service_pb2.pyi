@@ -169,6 +169,18 @@ class AppendResponse(_message.Message):
     repeated: bool
     def __init__(self, first_seq: _Optional[int] = ..., last: _Optional[_Union[_common_pb2.Position, _Mapping]] = ..., repeated: _Optional[bool] = ...) -> None: ...
 
+class AppendManyRequest(_message.Message):
+    __slots__ = ("appends",)
+    APPENDS_FIELD_NUMBER: _ClassVar[int]
+    appends: _containers.RepeatedCompositeFieldContainer[AppendRequest]
+    def __init__(self, appends: _Optional[_Iterable[_Union[AppendRequest, _Mapping]]] = ...) -> None: ...
+
+class AppendManyResponse(_message.Message):
+    __slots__ = ("answers",)
+    ANSWERS_FIELD_NUMBER: _ClassVar[int]
+    answers: _containers.RepeatedCompositeFieldContainer[AppendStreamResponse]
+    def __init__(self, answers: _Optional[_Iterable[_Union[AppendStreamResponse, _Mapping]]] = ...) -> None: ...
+
 class AppendStreamRequest(_message.Message):
     __slots__ = ("append",)
     APPEND_FIELD_NUMBER: _ClassVar[int]

@@ -59,6 +59,11 @@ class LogServiceStub:
                 request_serializer=isoline_dot_v1_dot_log__service__pb2.AppendRequest.SerializeToString,
                 response_deserializer=isoline_dot_v1_dot_log__service__pb2.AppendResponse.FromString,
                 _registered_method=True)
+        self.AppendMany = channel.unary_unary(
+                '/isoline.v1.LogService/AppendMany',
+                request_serializer=isoline_dot_v1_dot_log__service__pb2.AppendManyRequest.SerializeToString,
+                response_deserializer=isoline_dot_v1_dot_log__service__pb2.AppendManyResponse.FromString,
+                _registered_method=True)
         self.AppendStream = channel.stream_stream(
                 '/isoline.v1.LogService/AppendStream',
                 request_serializer=isoline_dot_v1_dot_log__service__pb2.AppendStreamRequest.SerializeToString,
@@ -137,6 +142,14 @@ class LogServiceServicer:
 
     def Append(self, request, context):
         """Appends events to a run, all or none.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def AppendMany(self, request, context):
+        """Several appends in one call, to any runs of the tenant. Each stands for itself: it has its own answer, one that is refused keeps no other
+        from landing, and those of one run are taken in the order given.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -228,6 +241,11 @@ def add_LogServiceServicer_to_server(servicer, server):
                     servicer.Append,
                     request_deserializer=isoline_dot_v1_dot_log__service__pb2.AppendRequest.FromString,
                     response_serializer=isoline_dot_v1_dot_log__service__pb2.AppendResponse.SerializeToString,
+            ),
+            'AppendMany': grpc.unary_unary_rpc_method_handler(
+                    servicer.AppendMany,
+                    request_deserializer=isoline_dot_v1_dot_log__service__pb2.AppendManyRequest.FromString,
+                    response_serializer=isoline_dot_v1_dot_log__service__pb2.AppendManyResponse.SerializeToString,
             ),
             'AppendStream': grpc.stream_stream_rpc_method_handler(
                     servicer.AppendStream,
@@ -388,6 +406,33 @@ class LogService:
             '/isoline.v1.LogService/Append',
             isoline_dot_v1_dot_log__service__pb2.AppendRequest.SerializeToString,
             isoline_dot_v1_dot_log__service__pb2.AppendResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def AppendMany(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/isoline.v1.LogService/AppendMany',
+            isoline_dot_v1_dot_log__service__pb2.AppendManyRequest.SerializeToString,
+            isoline_dot_v1_dot_log__service__pb2.AppendManyResponse.FromString,
             options,
             channel_credentials,
             insecure,

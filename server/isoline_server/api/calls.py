@@ -1,11 +1,12 @@
 """What every call has around it: the caller, the deadline, the span, the duration, and the one place where errors become status.
 
-A gRPC server interceptor, so that a servicer method is nothing but translate, operate, translate. ``CallScope`` is what it hands over.
+A servicer method is nothing but translate, operate, translate: it is wrapped as it is registered. An interceptor would do, but asks again
+for every call what is the same for all.
 """
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextvars import ContextVar
 from typing import Any, Final, TypeAlias
 
@@ -19,13 +20,10 @@ from opentelemetry.trace import SpanKind, Status, StatusCode, set_span_in_contex
 
 from isoline_server import telemetry
 from isoline_server.api.credentials import Caller, Credentials, Scope
-from isoline_server.api.status import INTERNAL, on_the_wire
+from isoline_server.api.status import INTERNAL, ErrorOnTheWire, on_the_wire
 from isoline_server.domain.errors import IsolineError
 
 log = structlog.get_logger(__name__)
-
-OPEN_SERVICES: Final = ("/grpc.health.v1.", "/grpc.reflection.")
-"""Services that need no credential: they tell nothing of any tenant."""
 
 DEFAULT_TIMEOUT_S: Final = 30.0
 """For a unary call whose client set no deadline."""
@@ -56,26 +54,28 @@ def time_left_s(context: _Context) -> float:
     return DEFAULT_TIMEOUT_S if remaining is None else max(0.0, remaining - ANSWER_BEFORE_S)
 
 
-class Calls(aio.ServerInterceptor):
-    """Wraps every method of our own services."""
+def tell(error: Exception, method: str) -> ErrorOnTheWire:
+    """How the wire tells ``error``; one that is a defect is told in the log, too, and there with what it says."""
+    told = on_the_wire(error)
+    if told.reason == INTERNAL.reason:
+        log.error("internal error", method=method, exc_info=error)
+    return told
 
-    def __init__(self, credentials: Credentials) -> None:
+
+class Calls:
+    """Stands in for the server where our own services register their methods, and registers them wrapped."""
+
+    def __init__(self, server: aio.Server, credentials: Credentials) -> None:
+        self._server = server
         self._credentials = credentials
-        self._wrapped: dict[str, _Handler] = {}
 
-    async def intercept_service(
-        self,
-        continuation: Callable[[grpc.HandlerCallDetails], Awaitable["_Handler | None"]],
-        handler_call_details: grpc.HandlerCallDetails,
-    ) -> "_Handler | None":
-        method = handler_call_details.method
-        found = self._wrapped.get(method)
-        if found is None:
-            handler = await continuation(handler_call_details)
-            if handler is None or method.startswith(OPEN_SERVICES):
-                return handler
-            found = self._wrapped[method] = self._wrap(method, handler)
-        return found
+    def add_generic_rpc_handlers(self, handlers: Sequence[grpc.GenericRpcHandler]) -> None:
+        """The same methods as ``add_registered_method_handlers`` gets, but not by name."""
+
+    def add_registered_method_handlers(self, service: str, handlers: Mapping[str, _Handler]) -> None:
+        """Take the methods of a service by their names."""
+        wrapped = {name: self._wrap(f"/{service}/{name}", handler) for name, handler in handlers.items()}
+        self._server.add_registered_method_handlers(service, wrapped)
 
     def _wrap(self, method: str, handler: _Handler) -> _Handler:
         coding = {
@@ -149,9 +149,7 @@ class _Serving:
             self._end(status)
 
     async def _tell(self, error: Exception) -> None:
-        told = on_the_wire(error)
-        if told.reason == INTERNAL.reason:
-            log.error("internal error", method=self._method, exc_info=error)
+        told = tell(error, self._method)
         self._span.set_status(Status(StatusCode.ERROR, told.reason))
         await self._context.abort_with_status(rpc_status.to_status(told.to_status()))
 

@@ -10,9 +10,8 @@ from grpc import aio
 
 from isoline.v1 import log_service_pb2, log_service_pb2_grpc
 from isoline_server.api import translate
-from isoline_server.api.calls import caller_with, time_left_s
+from isoline_server.api.calls import caller_with, tell, time_left_s
 from isoline_server.api.credentials import Caller, Scope
-from isoline_server.api.status import on_the_wire
 from isoline_server.domain import limits, state
 from isoline_server.domain.canonical import digest_of
 from isoline_server.domain.ids import Region, check_name, check_request_id
@@ -98,6 +97,15 @@ class LogServicer(log_service_pb2_grpc.LogServiceServicer):
         command = translate.append_command(request, caller_with(Scope.APPEND))
         return translate.append_response(await append_events(self._parts.lanes, command, time_left_s(context)))
 
+    async def AppendMany(
+        self, request: log_service_pb2.AppendManyRequest, context: _Context
+    ) -> log_service_pb2.AppendManyResponse:
+        caller, timeout_s = caller_with(Scope.APPEND), time_left_s(context)
+        translate.check_appends(len(request.appends))
+        # Begun in their order, they wait in their lanes in that order.
+        answers = await asyncio.gather(*(self._append_one(append, caller, timeout_s) for append in request.appends))
+        return log_service_pb2.AppendManyResponse(answers=answers)
+
     async def AppendStream(
         self, request_iterator: AsyncIterator[log_service_pb2.AppendStreamRequest], context: _Context
     ) -> AsyncIterator[log_service_pb2.AppendStreamResponse]:
@@ -108,7 +116,7 @@ class LogServicer(log_service_pb2_grpc.LogServiceServicer):
 
         async def take() -> None:
             async for request in request_iterator:
-                await under_way.put(asyncio.create_task(self._append_one(request.append, caller)))
+                await under_way.put(asyncio.create_task(self._append_one(request.append, caller, None)))
             await under_way.put(None)
 
         taking = asyncio.create_task(take())
@@ -119,13 +127,13 @@ class LogServicer(log_service_pb2_grpc.LogServiceServicer):
             taking.cancel()
 
     async def _append_one(
-        self, request: log_service_pb2.AppendRequest, caller: Caller
+        self, request: log_service_pb2.AppendRequest, caller: Caller, timeout_s: float | None
     ) -> log_service_pb2.AppendStreamResponse:
         answer = log_service_pb2.AppendStreamResponse(request_id=request.request_id)
         try:
-            outcome = await append_events(self._parts.lanes, translate.append_command(request, caller), None)
+            outcome = await append_events(self._parts.lanes, translate.append_command(request, caller), timeout_s)
         except Exception as error:  # noqa: BLE001 - told to the caller, as the unary call would
-            told = on_the_wire(error)
+            told = tell(error, "one of many appends")
             answer.error.code = told.code.value[0]
             answer.error.message = told.message
             answer.error.reason = told.reason

@@ -50,12 +50,14 @@ class GrpcServer:
         tails: TailHub,
         reflect: bool,
     ) -> None:
-        self._server = aio.server(interceptors=[Calls(credentials)], options=_OPTIONS)
+        self._server = aio.server(options=_OPTIONS)
+        ours = Calls(self._server, credentials)
         self._health = health.aio.HealthServicer()
         self._tails = tails
-        log_service_pb2_grpc.add_LogServiceServicer_to_server(log, self._server)
-        execution_service_pb2_grpc.add_ExecutionServiceServicer_to_server(execution, self._server)
-        host_service_pb2_grpc.add_HostServiceServicer_to_server(host, self._server)
+        log_service_pb2_grpc.add_LogServiceServicer_to_server(log, ours)
+        execution_service_pb2_grpc.add_ExecutionServiceServicer_to_server(execution, ours)
+        host_service_pb2_grpc.add_HostServiceServicer_to_server(host, ours)
+        # Health and reflection are open to everybody: they tell nothing of any tenant.
         health_pb2_grpc.add_HealthServicer_to_server(self._health, self._server)
         if reflect:
             reflection.enable_server_reflection((*SERVICES, health.SERVICE_NAME, reflection.SERVICE_NAME), self._server)

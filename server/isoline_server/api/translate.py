@@ -43,6 +43,14 @@ _INT32_MAX: Final = 2**31 - 1
 # -- wire to command -----------------------------------------------------------------------------------------------------------------
 
 
+def check_appends(count: int) -> None:
+    """How many appends one call may bring."""
+    if not count:
+        raise InvalidField("appends", "must hold at least one append")
+    if count > limits.APPEND_MANY_MAX:
+        raise TooLarge("appends", count, limits.APPEND_MANY_MAX, "appends")
+
+
 def append_command(request: log_service_pb2.AppendRequest, caller: Caller) -> AppendCommand:
     count = len(request.events)
     if not count:

@@ -130,13 +130,14 @@ def decide_append(
 
 
 def _stamp(command: AppendCommand, stamping: Stamping, index: int) -> EventStamp:
+    # Positional: every event makes one.
     return EventStamp(
-        event_id=(stamping.first_event_id + index).to_bytes(16, "big"),
-        recorded_at_us=stamping.recorded_at_us,
-        region=stamping.region,
-        causation_id=command.causation_ids[index],
-        engine=command.engine,
-        engine_seq=command.engine_seq + index if command.engine else 0,
+        (stamping.first_event_id + index).to_bytes(16, "big"),
+        stamping.recorded_at_us,
+        stamping.region,
+        command.causation_ids[index],
+        command.engine,
+        command.engine_seq + index if command.engine else 0,
     )
 
 

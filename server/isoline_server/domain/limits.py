@@ -17,6 +17,9 @@ APPEND_BYTES_MAX: Final = 4 * 1024 * 1024
 LANE_BYTES_MAX: Final = 8 * 1024 * 1024
 """Payload bytes coalesced into one statement: half of CockroachDB's statement bound, to leave room for stamps and digests."""
 
+APPEND_MANY_MAX: Final = 64
+"""Appends of one call. They are answered together, so the slowest keeps the others waiting."""
+
 LANE_APPENDS_MAX: Final = 256
 """Appends coalesced into one statement. More would make one statement's failure cost too many callers a retry."""
 

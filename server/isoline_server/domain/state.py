@@ -184,6 +184,15 @@ class Fold:
     def __init__(self, state: RunState = EMPTY_STATE) -> None:
         self._draft = _Draft(state)
 
+    def heeds(self, event_type: str) -> bool:
+        """Whether an event of this type may change the state as it is now. One that may not can be passed over unread."""
+        step = _STEPS.get(event_type)
+        return step is not None and (step is not _end_wait or bool(self._draft.waits))
+
+    def pass_over(self) -> None:
+        """Take the next event, of a type that this fold does not heed."""
+        self._draft.at_seq += 1
+
     def add(self, content: EventContent) -> None:
         """Take the next event. Raise ``Damaged`` when its payload is unreadable, ``StateTooLarge`` when the state outgrows its limit."""
         draft = self._draft

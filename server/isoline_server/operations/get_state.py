@@ -16,8 +16,8 @@ from isoline_server.domain.run import MARK_START, Freshness, LineageRange, Mark,
 from isoline_server.operations.ports import LogWriter, Snapshot, StoreRetryable
 from isoline_server.operations.reading import Known, Reading
 
-Decode = Callable[[bytes], EventContent]
-"""Reads what happened out of a record."""
+DecodeIf = Callable[[bytes, Callable[[str], bool]], EventContent | None]
+"""Reads what happened out of a record, if its type is wanted."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,10 +34,10 @@ class Folded:
 class StateReader:
     """Folds states and keeps snapshots. Safe for concurrent tasks: a snapshot is immutable, and who comes second changes nothing."""
 
-    def __init__(self, *, reading: Reading, writer: LogWriter, decode: Decode) -> None:
+    def __init__(self, *, reading: Reading, writer: LogWriter, decode_if: DecodeIf) -> None:
         self._reading = reading
         self._writer = writer
-        self._decode = decode
+        self._decode_if = decode_if
 
     async def state_at(
         self, run_id: RunId, at_seq: int | None, freshness: Freshness, known: Known | None = None
@@ -65,7 +65,7 @@ class StateReader:
         async for page in self._reading.pages(run, start_seq, until_seq):
             source = max(source, page.source)
             for seq, record in enumerate(page.records, start=page.first_seq):
-                fold.add(self.content(record, seq))
+                self._take(fold, record, seq)
                 if (seq + 1) % limits.SNAPSHOT_EVERY_EVENTS == 0 and seq >= run.own_start_seq:
                     await self._keep(run, seq, fold.result())
             mark = page.last
@@ -79,8 +79,20 @@ class StateReader:
 
     def content(self, record: bytes, seq: int) -> EventContent:
         """What happened at ``seq``. Raises ``Damaged`` when its record is none."""
+        content = self._content_if(record, seq, lambda _: True)
+        assert content is not None
+        return content
+
+    def _take(self, fold: state.Fold, record: bytes, seq: int) -> None:
+        content = self._content_if(record, seq, fold.heeds)
+        if content is None:
+            fold.pass_over()
+        else:
+            fold.add(content)
+
+    def _content_if(self, record: bytes, seq: int, wanted: Callable[[str], bool]) -> EventContent | None:
         try:
-            return self._decode(record)
+            return self._decode_if(record, wanted)
         except ValueError as error:
             raise Damaged(f"seq {seq}: {error}") from error
 

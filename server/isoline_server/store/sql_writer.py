@@ -13,7 +13,7 @@ from typing import Any, cast
 
 from isoline_server.domain.ids import Region, RunId
 from isoline_server.domain.receipt import Receipt
-from isoline_server.domain.run import ERA, ForkMode, Head, Run
+from isoline_server.domain.run import ForkMode, Head, Run
 from isoline_server.operations.ports import EventsWrite, GroupWrite, KeySeen, Snapshot
 from isoline_server.store.arrays import BigintArray, BooleanArray, ByteaArray, TextArray
 from isoline_server.store.database import Database, UniqueKey
@@ -32,8 +32,7 @@ class SqlLogWriter:
 
     async def append(self, region: Region, groups: Sequence[GroupWrite]) -> frozenset[RunId]:
         begun_s = time.monotonic()
-        if len(groups) > 1 or groups[0].head.era != ERA:
-            # An era-2 record is counted by its translation, so its byte count is given rather than measured.
+        if len(groups) > 1:
             rows = await self._write("append", append_sql(region), append_params(groups))
         elif _is_single(groups[0]):
             rows = await self._write("append", append_single_sql(region), _single_params(groups[0]))
@@ -172,9 +171,8 @@ WITH moved AS (
   RETURNING run_id
 ), added AS (
   INSERT INTO events (region, run_id, seq, record, digest, end_byte)
-  SELECT {r}, moved.run_id, %(old_seq)b::BIGINT + e.place, e.record, e.digest,
-         %(old_bytes)b::BIGINT + sum(octet_length(e.record)) OVER (ORDER BY e.place)
-    FROM moved, unnest(%(records)b::BYTEA[], %(digests)b::BYTEA[]) WITH ORDINALITY AS e(record, digest, place)
+  SELECT {r}, moved.run_id, %(old_seq)b::BIGINT + e.place, e.record, e.digest, e.end_byte
+    FROM moved, unnest(%(records)b::BYTEA[], %(digests)b::BYTEA[], %(end_bytes)b::BIGINT[]) WITH ORDINALITY AS e(record, digest, end_byte, place)
 ), kept AS (
   INSERT INTO receipts (region, key, request_hash, first_seq, last_seq, digest, created_at)
   SELECT {r}, c.key, c.request_hash, c.first_seq, c.last_seq, c.digest, now()
@@ -244,9 +242,9 @@ def _group_params(group: GroupWrite) -> dict[str, Any]:
     return {
         **_head_params(group),
         "old_seq": group.previous.seq,
-        "old_bytes": group.previous.record_bytes,
         "records": ByteaArray(group.records),
         "digests": ByteaArray(group.digests),
+        "end_bytes": BigintArray(group.end_bytes),
         "keys": ByteaArray([receipt.key for receipt in group.receipts]),
         "hashes": ByteaArray([receipt.request_hash for receipt in group.receipts]),
         "firsts": BigintArray([receipt.first_seq for receipt in group.receipts]),
