@@ -9,6 +9,7 @@ import pytest_asyncio
 
 from api.wire import Wire, event, request_id, wire_to
 from drill.loopback import Loopback
+from isoline.v1 import common_pb2 as pb
 from isoline_drill.databases import RegionDatabases
 from isoline_server.store.leadership import PROOF_HOLDS_S
 from isoline_server.store.migrate import leading_url, migrate
@@ -100,6 +101,27 @@ async def test_a_node_that_came_back_is_the_regions_replica_again(service):
         return (await service["eu"].read(run_id)).sources == ["LOCAL"]
 
     await eventually(local)
+
+
+async def test_a_former_leader_that_was_made_a_standby_shows_nothing_that_only_it_has(service):
+    """What Patroni does to a leader that is cut off: restarted as a standby of nobody, with commits that no other node has."""
+    databases = service.databases
+    run_id = await service["eu"].new_run(3)
+    for region in ("us", "ap"):
+        databases.detach(region)
+    with pytest.raises(grpc.aio.AioRpcError):
+        await service["eu"].append(run_id, event(), timeout_s=2)  # no standby acknowledges
+    node = databases._nodes["eu"]
+    node.process.stop(within_s=5)
+    (node.dir / "standby.signal").touch()
+    node.start(databases._nodes._settings("eu", follows=None))
+    assert databases.execute("eu", "select pg_is_in_recovery(), max(head_seq) from runs") == "t|3"
+    for freshness in (pb.FRESHNESS_LATEST, pb.FRESHNESS_LOCAL):
+        for until in (None, 4):
+            with pytest.raises(grpc.aio.AioRpcError):
+                await service["eu"].read(run_id, until_seq=until, freshness=freshness)
+            with pytest.raises(grpc.aio.AioRpcError):
+                await service["eu"].get(run_id, freshness=freshness)
 
 
 async def test_the_schema_is_looked_after_on_whichever_node_leads(service):

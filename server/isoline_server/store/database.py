@@ -177,7 +177,7 @@ class Database:
 
     async def who(self) -> tuple[bool, int]:
         """Whether this node follows, and the timeline it writes. PostgreSQL only. Raises ``StoreRetryable``."""
-        ((follows, timeline),) = await self.fetch("who", WHO_SQL)
+        ((follows, timeline, _),) = await self.fetch("who", WHO_SQL)
         return follows, timeline
 
     async def fetch(
@@ -314,13 +314,15 @@ class Database:
         try:
             cursor = held.driver.cursor()
             await cursor.execute(WHO_SQL)
-            ((follows, timeline),) = await cursor.fetchall()
+            ((follows, timeline, strayed),) = await cursor.fetchall()
         except psycopg.Error as error:
             self._places.doubt(held.place)
             raise StoreRetryable(error.sqlstate or "connection lost", ambiguous=False) from error
         if held.place.timeline and (follows or timeline != held.place.timeline):
             self._places.doubt(held.place)
             raise StoreRetryable("this node does not lead any more", ambiguous=False)
+        if strayed and self._reads_with_proof:
+            raise StoreRetryable("this node has received nothing from a leader since it started", ambiguous=False)
         self.leads = not follows
         if self._reads_with_proof and not follows:
             assert self._proof is not None

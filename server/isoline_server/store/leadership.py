@@ -41,8 +41,11 @@ LOST_AFTER: Final = 2
 WHO_SQL: Final = """
 SELECT pg_is_in_recovery(),
        CASE WHEN pg_is_in_recovery() THEN 0
-            ELSE ('x' || substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8))::BIT(32)::BIGINT END"""
-"""Whether a node follows, and the timeline it writes, which is how its file's name begins; the control file may tell an older one."""
+            ELSE ('x' || substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8))::BIT(32)::BIGINT END,
+       pg_is_in_recovery() AND pg_last_wal_receive_lsn() IS NULL"""
+"""Whether a node follows; the timeline it writes, which is how its file's name begins (the control file may tell an older one); and whether it
+follows without having received anything since it started: it may be a former leader, made a standby of nobody while it was cut off, and then
+shows commits that no other node has."""
 
 log = structlog.get_logger(__name__)
 

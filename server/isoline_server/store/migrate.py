@@ -107,7 +107,7 @@ def leading_url(urls: Sequence[str]) -> str:
     leading: dict[str, int] = {}
     for url in urls:
         with suppress(DatabaseFailed), _connection(url) as connection:
-            follows, timeline = connection.exec_driver_sql(WHO_SQL).one()
+            follows, timeline, _ = connection.exec_driver_sql(WHO_SQL).one()
             if not follows:
                 leading[url] = timeline
     if not leading:
