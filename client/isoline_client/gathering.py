@@ -28,8 +28,7 @@ class _Waiting:
     @property
     def home(self) -> str:
         """The home region in the run's id; what is no run id is for the server to refuse."""
-        _, _, rest = self.request.run_id.partition("/")
-        return rest.partition("/")[0]
+        return self.request.run_id.rpartition("/")[2].partition("-")[0]
 
 
 class Gathering:

@@ -51,7 +51,7 @@ def drill(
         str,
         typer.Option(
             "--failover",
-            help="Who promotes: operator (the drill itself), patroni (region-loss only; with etcd), or auto: Patroni where it is installed.",
+            help="Who promotes: operator (the drill itself), patroni (region-loss and isolate; with etcd), or auto: Patroni where it is installed.",
         ),
     ] = "auto",
     plot: Annotated[

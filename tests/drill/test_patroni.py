@@ -195,7 +195,7 @@ def test_patroni_promotes_where_it_is_installed_unless_an_operator_is_asked_for(
     assert chosen() == (FOUND, ["failover by Patroni"])
     assert chosen(asked="patroni")[0] == FOUND
     assert chosen(asked="operator") == (None, [])
-    assert chosen(drill="isolate") == (None, [])
+    assert chosen(drill="lag") == (None, [])
 
 
 def test_an_operator_promotes_where_something_is_missing_and_it_is_said_what(machine):
@@ -220,7 +220,7 @@ def test_what_was_asked_for_and_cannot_be_is_an_error(machine):
     ("options", "said_so"),
     [
         (["region-loss", "--failover", "magic"], "--failover: auto, operator, patroni; not magic"),
-        (["isolate", "--failover", "patroni"], "--failover patroni: only for region-loss; not isolate"),
+        (["lag", "--failover", "patroni"], "--failover patroni: only for isolate, region-loss; not lag"),
         (["region-loss", "--failover", "patroni", "--wan", "proxies"], "--failover patroni: needs --wan namespaces"),
     ],
 )

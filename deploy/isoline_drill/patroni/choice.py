@@ -9,7 +9,7 @@ from isoline_drill.wan import namespaces_work
 from isoline_drill.wan.base import Kind
 
 ASKED: Final = ("auto", "operator", "patroni")
-BY_PATRONI: Final = frozenset({"region-loss"})
+BY_PATRONI: Final = frozenset({"region-loss", "isolate"})
 """The drills in which Patroni may promote. The others fail nothing over, or need an operator's verbs."""
 
 

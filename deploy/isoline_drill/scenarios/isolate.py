@@ -26,7 +26,7 @@ def _leader_cut_off(stage: Stage) -> None:
     stage.fail_over()
     stage.measure_failover()
     stage.let_pass(HOLD_S)
-    healed_us = stage.mark(f"{cut} reachable again: two nodes believe that they lead")
+    healed_us = stage.mark(f"{cut} reachable again")
     acknowledged = acknowledged_between(stage.operations(cut), cut_us + SETTLE_US, healed_us)
     stage.check(not acknowledged, f"{cut} acknowledged {len(acknowledged)} appends while it was cut off")
     stage.staleness = [staleness_of(cut, stage.operations(cut), cut_us, healed_us)]
