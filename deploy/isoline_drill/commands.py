@@ -51,7 +51,7 @@ def drill(
         str,
         typer.Option(
             "--failover",
-            help="Who promotes: operator (the drill itself), patroni (region-loss and isolate; with etcd), or auto: Patroni where it is installed.",
+            help="Who promotes: operator (the drill itself), patroni (with etcd; region-loss, isolate), or auto: Patroni where installed.",
         ),
     ] = "auto",
     plot: Annotated[
