@@ -21,7 +21,8 @@ retry. It is what a log service costs in Python before it does anything for its 
 
 - **The same conditions.** One machine, one PostgreSQL with fsync on and no standby to wait for on either side, a database for each side, the
   same payloads of 256 B (JSON objects that compress badly), the same numbers of calls and callers. All callers of a side are tasks of the
-  one process that measures, on plain asyncio, over one gRPC channel.
+  one process that measures, on plain asyncio, over one gRPC channel. Our client puts what they append in one turn of the loop into one call
+  (`AppendMany`), as it does for everybody; the floor's stub makes a call each.
 - **In turns.** In every round each side is measured once, one right after the other, and the order turns around from round to round; a first
   round warms up and does not count. A number is the median over the rounds; the spread is their lowest and highest.
 - **Event loops.** Our server uses uvloop where it is installed, as it does for everybody. The floor is on plain asyncio, which is what a
