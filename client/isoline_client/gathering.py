@@ -1,7 +1,8 @@
 """Appends that are submitted in the same turn of the event loop travel to a server in one call.
 
 Callers that are answered together go on together: their next appends come in one turn, and one call carries all of them for little more
-than the price of one. Nobody waits for that: what is alone in its turn goes alone. Each append keeps its own answer, deadline and tries.
+than the price of one. Nobody waits for that: what is alone in its turn goes alone, and while no other is under way, at once. Each append
+keeps its own answer, deadline and tries.
 
 Not here: which server is asked and what is tried again (``channel``), what an append holds (``wire``).
 """
@@ -39,12 +40,19 @@ class Gathering:
         self._together = together
         self._turn: list[_Waiting] = []
         self._sending: set[asyncio.Task[None]] = set()
+        self._under_way = 0
         self._apart = False
 
     async def append(self, request: log_pb.AppendRequest, timeout_s: float) -> log_pb.AppendResponse:
         """Carry out one try of an append. Raises what its server says, ``DeadlineExceeded`` after ``timeout_s``, or ``Unavailable``."""
-        if self._apart:
-            return await self._alone(request, timeout_s)
+        goes_alone = self._apart or not self._under_way
+        self._under_way += 1
+        try:
+            return await (self._alone if goes_alone else self._gathered)(request, timeout_s)
+        finally:
+            self._under_way -= 1
+
+    async def _gathered(self, request: log_pb.AppendRequest, timeout_s: float) -> log_pb.AppendResponse:
         mine = _Waiting(request, timeout_s, asyncio.get_running_loop().create_future())
         self._turn.append(mine)
         if len(self._turn) == 1:

@@ -27,10 +27,14 @@ class Server:
     errors: dict[str, log_pb.AppendError] = field(default_factory=dict)
     failure: Exception | None = None
     gate: asyncio.Event | None = None
+    held: asyncio.Event = field(default_factory=asyncio.Event)
     answers_missing: int = 0
 
     async def take_alone(self, request, timeout_s):
-        self.alone.append(request.request_id)
+        if request.request_id == "held":
+            await self.held.wait()
+        else:
+            self.alone.append(request.request_id)
         return log_pb.AppendResponse(first_seq=1)
 
     async def take_together(self, request, timeout_s):
@@ -58,8 +62,19 @@ def server():
 
 
 @pytest.fixture
-def gathering(server):
+def fresh(server):
+    """With nothing under way."""
     return Gathering(server.take_alone, server.take_together)
+
+
+@pytest.fixture
+async def gathering(server, fresh):
+    """With an append under way: the next ones gather."""
+    held = asyncio.ensure_future(fresh.append(append("held"), 60.0))
+    await asyncio.sleep(0)
+    yield fresh
+    server.held.set()
+    await held
 
 
 def append(request_id, home="eu", payload=b"{}"):
@@ -70,6 +85,17 @@ def append(request_id, home="eu", payload=b"{}"):
 
 async def answers(gathering, requests, timeout_s=5.0):
     return await asyncio.gather(*(gathering.append(each, timeout_s) for each in requests), return_exceptions=True)
+
+
+async def test_the_first_goes_at_once_and_what_comes_meanwhile_gathers(server, fresh):
+    first = asyncio.ensure_future(fresh.append(append("held"), 5.0))
+    more = asyncio.ensure_future(answers(fresh, [append("a-2"), append("a-3")]))
+    await more
+    assert (first.done(), server.alone, server.together) == (False, [], [["a-2", "a-3"]])
+    server.held.set()
+    await first
+    await fresh.append(append("a-4"), 5.0)
+    assert (server.alone, len(server.together)) == (["a-4"], 1)
 
 
 async def test_what_is_alone_in_its_turn_goes_alone(server, gathering):
