@@ -109,7 +109,8 @@ def append_request(run_id: str, events: Sequence[NewEvent], request_id: str) -> 
         content = new.content
         content.type = event.type
         content.payload = event.payload_bytes
-        content.schema_version = event.schema_version
+        if event.schema_version != 1:  # the server takes none for 1
+            content.schema_version = event.schema_version
         if event.node_id:
             content.node_id = event.node_id
         if event.engine_version:

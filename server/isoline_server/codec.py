@@ -36,7 +36,9 @@ def encode(content: EventContent, stamp: EventStamp) -> bytes:
     if stamp.legacy is not None:
         when.legacy_event_id = stamp.legacy.event_id
         when.legacy_digest = stamp.legacy.document_digest
-    return message.SerializeToString(deterministic=True)
+    return (
+        message.SerializeToString()
+    )  # fields go in the order of their numbers, and nothing here is a map, whose order would be open
 
 
 def decode(record: bytes) -> Event:

@@ -42,6 +42,14 @@ def test_g2_golden_bytes_give_their_event_back(path):
     assert (event.content, event.stamp) == (content, stamp)
 
 
+def test_g2_nothing_in_an_event_has_an_open_order():
+    """Protobuf leaves the order of a map's entries open, and nothing else that a program sets."""
+    parts = [pb.Event.DESCRIPTOR]
+    for part in parts:
+        parts += [each.message_type for each in part.fields if each.message_type is not None]
+    assert not [part.full_name for part in parts if part.GetOptions().map_entry]
+
+
 def test_g2_the_golden_chain_still_verifies():
     rows, digest = [], CHAIN_START
     for path in GOLDEN:

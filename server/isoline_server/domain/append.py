@@ -104,7 +104,16 @@ def decide_append(
     digests: list[bytes] = []
     end_bytes: list[int] = []
     for index, content in enumerate(command.contents):
-        record = encode(content, _stamp(command, stamping, index))
+        # In place and positional, for every event makes one.
+        stamp = EventStamp(
+            (stamping.first_event_id + index).to_bytes(16, "big"),
+            stamping.recorded_at_us,
+            stamping.region,
+            command.causation_ids[index],
+            command.engine,
+            command.engine_seq + index if command.engine else 0,
+        )
+        record = encode(content, stamp)
         digest = sha256(digest + record).digest()
         size += len(record)
         records.append(record)
@@ -126,18 +135,6 @@ def decide_append(
             summary_gap_seq=gaps[1],
             era=head.era,
         ),
-    )
-
-
-def _stamp(command: AppendCommand, stamping: Stamping, index: int) -> EventStamp:
-    # Positional: every event makes one.
-    return EventStamp(
-        (stamping.first_event_id + index).to_bytes(16, "big"),
-        stamping.recorded_at_us,
-        stamping.region,
-        command.causation_ids[index],
-        command.engine,
-        command.engine_seq + index if command.engine else 0,
     )
 
 
