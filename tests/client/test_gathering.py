@@ -144,6 +144,13 @@ async def test_one_that_is_refused_is_told_so_and_nobody_else(server, gathering)
     assert isinstance(missing, RunNotFound)
 
 
+async def test_a_code_of_a_later_time_is_an_error_and_not_a_silence(server, gathering):
+    server.errors["a-1"] = log_pb.AppendError(code=99, message="new", reason="NEWER_THAN_THIS")
+    new, second = await answers(gathering, [append("a-1"), append("a-2")])
+    assert isinstance(new, ServerError)
+    assert (new.reason, new.code, second.first_seq) == ("NEWER_THAN_THIS", "UNKNOWN", 2)
+
+
 @pytest.mark.parametrize("failure", [Unavailable(message="gone"), ClientClosed(message="closed")])
 async def test_when_the_call_fails_each_is_told(server, gathering, failure):
     server.failure = failure
