@@ -405,7 +405,10 @@ def from_rpc_error(failure: grpc.RpcError) -> IsolineError:
 def from_append_error(error: log_pb.AppendError) -> IsolineError:
     """Turn what a server says of one append among several into an error of this module."""
     return _classify(
-        reason=error.reason, metadata=dict(error.metadata), message=error.message, code=_CODE_NAMES.get(error.code, "UNKNOWN")
+        reason=error.reason,
+        metadata=dict(error.metadata),
+        message=error.message,
+        code=_CODE_NAMES.get(error.code, "UNKNOWN"),
     )
 
 
