@@ -6,7 +6,9 @@ from collections.abc import Iterator
 
 import pytest
 
+from isoline_server.operations.ports import StoreRetryable
 from isoline_server.store.database import Database, Role
+from isoline_server.store.leadership import Place
 from support.waiting import eventually, wait_until
 
 pytestmark = pytest.mark.postgres
@@ -70,6 +72,26 @@ async def test_nothing_is_left_at_the_database_by_one_that_closes_while_it_conne
     await left_while_connecting(database)
     await database.close()
     wait_until(lambda: connections(pg_cluster, pg_url) == 0, what="the end of every connection")
+
+
+async def test_what_is_under_way_at_a_former_leader_is_given_up_and_its_fate_is_unknown(pg_url):
+    database = Database(pg_url, role=Role.WRITER, size=1)
+    call = asyncio.create_task(database.fetch("hang", "select pg_sleep(60)"))
+    await eventually(lambda: busy(database), what="the statement")
+    database.abandon(None)  # while nobody is known to lead, the answer may still come
+    database.abandon(Place(pg_url))  # nor is anything given up at the leader
+    await asyncio.sleep(0)
+    assert not call.done()
+    database.abandon(Place("postgresql+psycopg://anyone@127.0.0.1:1/log", timeline=2))
+    with pytest.raises(StoreRetryable) as told:
+        await asyncio.wait_for(call, 10)
+    assert told.value.ambiguous
+    assert await database.fetch("look", "select 1") == [(1,)]
+    await database.close()
+
+
+async def busy(database: Database) -> bool:
+    return bool(database._busy)
 
 
 async def test_a_database_that_lets_nobody_in_does_not_hold_up_the_end(uncollected):
